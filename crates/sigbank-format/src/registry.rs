@@ -1,0 +1,1 @@
+//! The names that stand on disk, in one place.
