@@ -1,1 +1,6 @@
-//! Placeholder.
+//! The sigbank library: stores, dataset layouts, queries, loading and conversion.
+#![cfg_attr(test, allow(missing_docs))]
+
+pub mod error;
+
+pub use error::{Code, Error, Result};
