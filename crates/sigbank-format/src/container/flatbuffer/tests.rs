@@ -1,0 +1,113 @@
+use super::*;
+use crate::error::FormatErrorKind;
+use flatbuffers::{ForwardsUOffset, TableVerifier, Vector, Verifiable, Verifier, VerifierOptions};
+use proptest::prelude::*;
+
+/// A table with one vector of `T` as its first field, as the flatbuffers crate sees it.
+struct Node<T>(std::marker::PhantomData<T>);
+type Bytes = Node<u8>;
+type Example = Node<ForwardsUOffset<Bytes>>;
+type Shard = Node<ForwardsUOffset<Example>>;
+
+impl<T: 'static> Verifiable for Node<T>
+where
+    for<'x> Vector<'x, T>: Verifiable,
+{
+    fn run_verifier(v: &mut Verifier<'_, '_>, pos: usize) -> Result<(), flatbuffers::InvalidFlatbuffer> {
+        let t: TableVerifier<'_, '_, '_> = v.visit_table(pos)?;
+        t.visit_field::<ForwardsUOffset<Vector<'_, T>>>("f", 4, false)?.finish();
+        Ok(())
+    }
+}
+
+fn verify(bytes: &[u8]) {
+    let options = VerifierOptions { max_tables: 10_000_000, ..Default::default() };
+    let mut v = Verifier::new(&options, bytes);
+    <ForwardsUOffset<Shard>>::run_verifier(&mut v, 0).unwrap();
+}
+
+fn build(records: &[Vec<Vec<u8>>], aligns: Vec<usize>) -> Vec<u8> {
+    let mut b = ShardBuilder::new(aligns);
+    for r in records {
+        b.push(&r.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+    }
+    b.finish().unwrap().concat()
+}
+
+fn names(m: usize) -> Vec<Attribute> {
+    ["a", "b", "c", "d"][..m].iter().map(|n| Attribute { name: n.to_string(), len: None }).collect()
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![3 => prop::collection::vec(any::<u8>(), 0..40), 1 => prop::collection::vec(any::<u8>(), 4090..9000)]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_found(records in (1usize..5).prop_flat_map(|m| prop::collection::vec(prop::collection::vec(value(), m), 0..20))) {
+        let m = records.first().map_or(1, Vec::len);
+        let aligns: Vec<usize> = [1, 2, 16, 8][..m].to_vec();
+        let bytes = build(&records, aligns.clone());
+        verify(&bytes);
+        let all: Vec<u32> = (0..records.len() as u32).collect();
+        let fields: Vec<usize> = (0..m).collect();
+        let n = records.len() as u64;
+        let found = spans(&mut &bytes[..], n, &all, &fields, &names(m)).unwrap();
+        for (i, s) in found.iter().enumerate() {
+            let want = &records[i / m][i % m];
+            prop_assert_eq!(&bytes[s.offset as usize..][..s.len], &want[..]);
+            prop_assert_eq!(s.offset as usize % aligns[i % m], 0);
+            prop_assert!(want.len() < 4096 || s.offset % 64 == 0);
+        }
+        prop_assert_eq!(&found, &spans(&mut Blocks::new(&&bytes[..]), n, &all, &fields, &names(m)).unwrap());
+        prop_assert_eq!(&found, &spans(&mut Prefix::new(&bytes[..], 1 << 31, vec![9]), n, &all, &fields, &names(m)).unwrap());
+    }
+
+    #[test]
+    fn damage_never_panics(flips in prop::collection::vec((0usize..2000, any::<u8>()), 1..4), cut in 0usize..2000) {
+        let mut bytes = build(&vec![vec![vec![7; 300], vec![1, 2]]; 3], vec![2, 1]);
+        for (at, x) in flips {
+            let n = bytes.len();
+            bytes[at % n] ^= x;
+        }
+        bytes.truncate(cut.max(1));
+        let _ = spans(&mut &bytes[..], 3, &[0, 1, 2], &[0, 1], &names(2));
+        let _ = spans(&mut Prefix::new(&bytes[..], 1 << 20, vec![]), 3, &[0, 1, 2], &[0, 1], &names(2));
+    }
+}
+
+#[test]
+fn counts_and_attributes_are_compared() {
+    let bytes = build(&vec![vec![vec![1, 2], vec![3]]; 2], vec![1, 1]);
+    assert_eq!(count(&mut &bytes[..]).unwrap(), 2);
+    let e = spans(&mut &bytes[..], 3, &[0], &[0], &names(2)).unwrap_err();
+    assert_eq!((e.kind(), e.to_string().contains("holds 2 examples, but its list says 3")), (FormatErrorKind::Corrupt, true), "{e}");
+    let e = spans(&mut &bytes[..], 2, &[1], &[0], &names(3)).unwrap_err();
+    assert_eq!(e.to_string(), "example 1: 2 attributes are stored, 3 are declared");
+}
+
+#[test]
+fn a_prefix_reads_no_more_than_the_tables() {
+    let bytes = build(&vec![vec![vec![5; 100_000], vec![3]]; 50], vec![2, 1]);
+    let mut p = Prefix::new(&bytes[..], 1 << 31, vec![]);
+    let mut attributes = names(2);
+    attributes[0].len = Some(100_000);
+    attributes[1].len = Some(1);
+    let found = spans(&mut p, 50, &(0..50).collect::<Vec<_>>(), &[0, 1], &attributes).unwrap();
+    assert_eq!(p.kept().len(), 64 << 10);
+    assert!(found.iter().step_by(2).all(|s| s.offset >= 1024 && s.len == 100_000 && !s.checked));
+    assert!(found[0].check_word(100_000u32.to_le_bytes()).is_ok());
+    assert_eq!(found[0].check_word([1, 0, 0, 0]).unwrap_err().to_string(), "1 bytes are stored, 100000 are expected");
+    attributes[1].len = Some(2);
+    let e = spans(&mut &bytes[..], 50, &[4], &[1], &attributes).unwrap_err();
+    assert_eq!(e.to_string(), "example 4: attribute 'b': 1 bytes are stored, 2 are expected");
+}
+
+#[test]
+fn a_wrong_number_of_values_is_refused() {
+    let mut b = ShardBuilder::new(vec![1, 1]);
+    assert_eq!(b.push(&[&[1]]).unwrap_err().to_string(), "1 values for 2 attributes");
+    assert!(b.is_empty());
+    assert!(!b.fits(usize::MAX));
+    assert!(b.fits((1 << 31) - 4096));
+}
