@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Every benchmark, beside the reference in the same run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# These slow a current numpy where they are set; a benchmark against numpy runs without them.
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+for bench in benches/bench_*.py; do .venv/bin/python "$bench" "$@"; done
