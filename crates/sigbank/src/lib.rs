@@ -2,5 +2,7 @@
 #![cfg_attr(test, allow(missing_docs))]
 
 pub mod error;
+pub mod store;
+pub mod uri;
 
 pub use error::{Code, Error, Result};

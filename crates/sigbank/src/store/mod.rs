@@ -1,0 +1,360 @@
+//! Where bytes lie: named objects, written whole and never seen in part.
+//!
+//! [`Store`] is what a dataset layout asks of its storage. [`LocalStore`] keeps objects as files below a directory,
+//! [`MemoryStore`] in memory. [`conformance`] is the suite that every store passes, [`fault::FaultStore`] a store that
+//! fails on command. The interface blocks; a store may work concurrently inside.
+
+#[doc(hidden)]
+pub mod conformance;
+//pub mod fault;
+//pub mod local;
+pub mod memory;
+
+//pub use local::LocalStore;
+pub use memory::MemoryStore;
+
+use crate::error::{Error, Result};
+use crate::uri::RelPath;
+use bytes::Bytes;
+use sigbank_format::read_at::ReadAt;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What stands behind a name at one time. Equal versions mean equal bytes; only the store that gave it understands it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// For implementors of [`Store`]: a version of the text that the store tells it by (an ETag, a digest).
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+    /// The text given to [`Version::new`].
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What [`Store::replace`] demands of the object that it replaces.
+#[derive(Debug, Clone, Copy)]
+pub enum Expected<'a> {
+    /// There must be none.
+    Absent,
+    /// It must still be what it was when [`Store::get_versioned`] or [`Store::replace`] gave this version.
+    Version(&'a Version),
+    /// Whatever is there, or nothing. Whoever uses it may undo another writer's work.
+    Any,
+}
+
+/// What a store says of one object without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Length in bytes.
+    pub size: u64,
+    /// The version where the store knows it for free; `None` where only [`Store::get_versioned`] can tell (local files).
+    pub version: Option<Version>,
+}
+
+/// One object of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name, from the root of the store.
+    pub path: RelPath,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+/// One name of a directory, see [`Store::list_dir`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DirEntry {
+    /// Something with names below it.
+    Dir(RelPath),
+    /// An object.
+    Object(Entry),
+}
+
+/// The objects of a listing as they arrive; an error ends it.
+pub type Listing<'a> = Box<dyn Iterator<Item = Result<Entry>> + Send + 'a>;
+
+/// What a store can do beyond what all can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// [`Store::create`], [`Store::write_new`], [`Store::replace`] and [`Store::delete`] work (they may still be refused, by a
+    /// mode bit or a policy).
+    pub write: bool,
+    /// [`Store::replace`] can demand a [`Version`].
+    pub compare_and_swap: bool,
+    /// [`Store::try_lock`] works.
+    pub locks: bool,
+    /// [`Store::flush`] makes objects survive a power failure; where false they do already, or nothing can make them.
+    pub flush: bool,
+}
+
+/// Named objects. A name holds either nothing or one whole byte string.
+///
+/// **Atomicity.** `create`, `replace` and the commit of `write_new` act at one instant: whoever reads meanwhile, in any
+/// process, gets the old bytes or the new ones, never a mixture or a part. What fails leaves the name as it was.
+/// **Ordering.** What one caller did is seen by every later call of everyone (`list` included on the stores of this crate;
+/// nothing that must be right should rest on a listing). Nothing is promised of the order in which things survive a power
+/// failure, except by [`flush`](Store::flush).
+/// **Retries.** A store repeats what can be repeated safely. When the answer to a `create` or `replace` was lost, a
+/// repetition may report `AlreadyExists` or `Conflict` although the caller's own first attempt won: where that matters, read
+/// the object back and compare.
+///
+/// Every error names the object as [`locate`](Store::locate) shows it.
+///
+/// ```
+/// use sigbank::store::{Expected, MemoryStore, Store};
+/// use sigbank::{Code, uri::RelPath};
+/// let store = MemoryStore::new();
+/// let name = RelPath::parse("a/counter")?;
+/// store.create(&name, &[b"1"])?;
+/// assert_eq!(store.create(&name, &[b"9"]).unwrap_err().code(), Code::AlreadyExists);
+/// let (bytes, version) = store.get_versioned(&name)?;
+/// assert_eq!(&bytes[..], b"1");
+/// store.replace(&name, &[b"2"], Expected::Version(&version))?;
+/// assert_eq!(store.replace(&name, &[b"3"], Expected::Version(&version)).unwrap_err().code(), Code::Conflict);
+/// # sigbank::Result::Ok(())
+/// ```
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The root as people know it (a directory, an address).
+    fn location(&self) -> String;
+    /// What this store can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The whole object and the version that these bytes are. `NotFound` when there is none.
+    fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)>;
+    /// The bytes of each range, in the order given, all of one version of the object. An empty range gives no bytes. A range
+    /// that ends behind the object is `Corrupt` (whoever named it was told of more bytes), one that ends before it starts `Invalid`.
+    fn get_ranges(&self, path: &RelPath, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
+    /// Size, and version if that costs no reading. `NotFound` when there is none.
+    fn head(&self, path: &RelPath) -> Result<ObjectMeta>;
+    /// The object for reading at any position. All reads see the version that was there now: a later replacement or
+    /// deletion either does not show or makes reads fail; bytes of two versions are never mixed.
+    fn open_read(&self, path: &RelPath) -> Result<Arc<dyn StoreFile>>;
+    /// Every object below the directory `prefix` (the root for `None`), at any depth, each once, in no promised order. A prefix is
+    /// whole components: `a` lists `a/b` but not `a-prod/b` nor an object named `a`. Nothing there is an empty listing.
+    fn list(&self, prefix: Option<&RelPath>) -> Result<Listing<'_>>;
+
+    /// Puts a new object whose bytes are the `parts` one after another. `AlreadyExists` when the name is taken: of any number of
+    /// callers, in any processes, exactly one succeeds.
+    fn create(&self, path: &RelPath, parts: &[&[u8]]) -> Result<()>;
+    /// Begins a new object that is too big to hold in memory. Nothing is seen before [`NewObject::commit`], which then
+    /// fails or succeeds as `create` does; dropped without it, nothing remains.
+    fn write_new(&self, path: &RelPath) -> Result<Box<dyn NewObject>>;
+    /// Puts an object in the place of what is `expected` there, as one step, and returns its version; `Conflict` when something
+    /// else is there (`AlreadyExists` for [`Expected::Absent`]).
+    fn replace(&self, path: &RelPath, parts: &[&[u8]], expected: Expected<'_>) -> Result<Version>;
+    /// Takes the object away. No error when there is none, so that it can be repeated.
+    fn delete(&self, path: &RelPath) -> Result<()>;
+    /// The group commit: when it returns, the named objects and the directories that lead to them survive a power failure,
+    /// and so does whatever was deleted beside them. More may be flushed. `NotFound` for a name without an object.
+    fn flush(&self, paths: &[RelPath]) -> Result<()>;
+
+    /// Takes the lock of this name, or `None` while another thread or process has it. It is advice among those who ask:
+    /// reading and writing go on regardless. It is free again when the guard is dropped or its process is dead. `Unsupported`
+    /// where [`Capabilities::locks`] is false. A name is one path component.
+    fn try_lock(&self, name: &str) -> Result<Option<LockGuard>> {
+        Err(Error::unsupported(format!("this store has no locks, and {name:?} was asked for")).at(self.location()))
+    }
+
+    // Conveniences, overridden where a store can do better.
+
+    /// The whole object. `NotFound` when there is none.
+    fn get(&self, path: &RelPath) -> Result<Bytes> {
+        Ok(self.get_versioned(path)?.0)
+    }
+    /// The names directly in the directory `dir` (the root for `None`), sorted, directories first. Nothing there is empty.
+    fn list_dir(&self, dir: Option<&RelPath>) -> Result<Vec<DirEntry>> {
+        let mut names = std::collections::BTreeSet::new();
+        for entry in self.list(dir)? {
+            let entry = entry?;
+            let below = match dir {
+                Some(dir) => entry.path.strip_prefix(dir),
+                None => Some(entry.path.clone()),
+            };
+            let Some(below) = below else { continue };
+            match below.as_str().split_once('/') {
+                None => names.insert(DirEntry::Object(entry)),
+                Some((first, _)) => names.insert(DirEntry::Dir(match dir {
+                    Some(dir) => dir.join(first)?,
+                    None => RelPath::parse(first)?,
+                })),
+            };
+        }
+        Ok(names.into_iter().collect())
+    }
+    /// The object's name as people know it, for messages.
+    fn locate(&self, path: &RelPath) -> String {
+        format!("{}/{path}", self.location().trim_end_matches('/'))
+    }
+}
+
+/// Whether there is an object of this name.
+///
+/// ```
+/// use sigbank::store::{MemoryStore, exists};
+/// assert!(!exists(&MemoryStore::new(), &sigbank::uri::RelPath::parse("a")?)?);
+/// # sigbank::Result::Ok(())
+/// ```
+pub fn exists(store: &dyn Store, path: &RelPath) -> Result<bool> {
+    match store.head(path) {
+        Ok(_) => Ok(true),
+        Err(e) if e.code() == crate::Code::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Takes the lock of this name, waiting at most `timeout` for it; a `Conflict` that names the lock when that was not enough.
+///
+/// ```
+/// use sigbank::store::{MemoryStore, Store, lock};
+/// use std::time::Duration;
+/// let store = MemoryStore::new();
+/// let guard = lock(&store, "commit", Duration::ZERO)?;
+/// assert_eq!(lock(&store, "commit", Duration::from_millis(5)).unwrap_err().code(), sigbank::Code::Conflict);
+/// drop(guard);
+/// assert!(store.try_lock("commit")?.is_some());
+/// # sigbank::Result::Ok(())
+/// ```
+pub fn lock(store: &dyn Store, name: &str, timeout: Duration) -> Result<LockGuard> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(50);
+    loop {
+        if let Some(guard) = store.try_lock(name)? {
+            return Ok(guard);
+        }
+        let left = timeout.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(Error::conflict(format!("the lock {name:?} is still held by another writer after {:.1} s", timeout.as_secs_f64()))
+                .at(store.location())
+                .remedy("wait for the other writer or end it: a lock ends with its process, and no file needs to be deleted"));
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// An object that is being read, see [`Store::open_read`].
+pub trait StoreFile: ReadAt + fmt::Debug {
+    /// Its name as [`Store::locate`] shows it.
+    fn location(&self) -> &str;
+}
+
+/// An object that is being written, see [`Store::write_new`]. What it writes is buffered by the caller, if at all.
+pub trait NewObject: io::Write + Send + fmt::Debug {
+    /// Publishes what was written under its name: `AlreadyExists` when the name is taken by now. After a failed write it fails too.
+    fn commit(self: Box<Self>) -> Result<()>;
+}
+
+/// A held lock, free again when dropped, see [`Store::try_lock`].
+#[must_use = "the lock is free again when this is dropped"]
+pub struct LockGuard {
+    release: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl LockGuard {
+    /// For implementors of [`Store`]: a guard that does this when dropped.
+    pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
+        Self { release: Some(Box::new(release)) }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LockGuard")
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if let Some(release) = self.release.take() {
+            release();
+        }
+    }
+}
+
+/// Reads a [`StoreFile`] from its start to its end, for decoders that want a stream.
+///
+/// ```
+/// use sigbank::store::{MemoryStore, Sequential, Store};
+/// use std::io::Read;
+/// let (store, name) = (MemoryStore::new(), sigbank::uri::RelPath::parse("a")?);
+/// store.create(&name, &[b"hello ", b"world"])?;
+/// let mut text = String::new();
+/// Sequential::new(store.open_read(&name)?).read_to_string(&mut text)?;
+/// assert_eq!(text, "hello world");
+/// # sigbank::Result::Ok(())
+/// ```
+#[derive(Debug)]
+pub struct Sequential {
+    file: Arc<dyn StoreFile>,
+    position: u64,
+}
+
+impl Sequential {
+    /// A reader at the start of `file`.
+    pub fn new(file: Arc<dyn StoreFile>) -> Self {
+        Self { file, position: 0 }
+    }
+}
+
+impl io::Read for Sequential {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.file.size().saturating_sub(self.position);
+        let n = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let Some(target) = buf.get_mut(..n) else { return Ok(0) };
+        self.file.read_at(self.position, target).map_err(|e| Error::from(e).at(self.file.location()))?;
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+/// The length of a range inside an object of `size` bytes, or the error that [`Store::get_ranges`] promises.
+pub(crate) fn range_len(range: &Range<u64>, size: u64) -> Result<usize> {
+    if range.start > range.end {
+        return Err(Error::invalid(format!("the range {}..{} ends before it starts", range.start, range.end)));
+    }
+    if range.end > size {
+        return Err(Error::corrupt(format!("the bytes {}..{} are expected, but the object has {size}", range.start, range.end))
+            .remedy("it was cut short, or what names this range is of another version: verify the dataset"));
+    }
+    usize::try_from(range.end - range.start).map_err(|_| Error::limit("a range is larger than the address space"))
+}
+
+/// A zeroed buffer, or a `Limit` error where the memory is not to be had.
+pub(crate) fn zeroed(len: u64) -> Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    let wanted = usize::try_from(len).ok().filter(|n| buffer.try_reserve_exact(*n).is_ok());
+    match wanted {
+        Some(n) => {
+            buffer.resize(n, 0);
+            Ok(buffer)
+        }
+        None => Err(Error::limit(format!("{len} bytes of memory are not to be had")).remedy("read the object in ranges")),
+    }
+}
+
+/// The error of a name that has no object.
+pub(crate) fn missing() -> Error {
+    Error::not_found("there is no such object")
+}
+/// The error of a name that is taken.
+pub(crate) fn taken() -> Error {
+    Error::already_exists("the name is taken, and what is there is not replaced")
+}
+/// The error of an object that is not what was expected.
+pub(crate) fn changed() -> Error {
+    Error::conflict("the object is not the expected version: another writer replaced or deleted it")
+        .remedy("read it again, redo the change on that, and retry")
+}
+/// A lock's name is one component of a path, since the local store makes a file of it.
+pub(crate) fn lock_name(name: &str) -> Result<RelPath> {
+    match RelPath::parse(name) {
+        Ok(path) if path.parent().is_none() => Ok(path),
+        _ => Err(Error::invalid(format!("the lock name {name:?} is not one path component"))),
+    }
+}
