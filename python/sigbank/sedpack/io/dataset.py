@@ -1,0 +1,216 @@
+"""A Sedpack dataset: a directory of packed, split, compressed and checksummed shards."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sigbank import _native
+
+from .dataset_filler import DatasetFiller
+from .dataset_iteration import DatasetIteration
+from .errors import DatasetExistsError
+from .file_info import FileInfo
+from .metadata import DatasetInfo, DatasetStructure, Metadata
+from .shard_file_metadata import ShardListInfo
+from .shard_info_iterator import ShardInfoIterator
+from .types import SplitT
+
+
+class Dataset(DatasetIteration):
+    """A dataset on disk.
+
+    Args:
+        path: the dataset's directory.
+        create_dataset: make an empty dataset of the default structure when there is none; `Dataset.create` says more.
+        allow_newer: open a dataset although its `sedpack_version` is newer than what is known here.
+
+    Raises:
+        FileNotFoundError: there is no dataset at `path`.
+        ValueError: the dataset is newer than what is known here, or its description is damaged.
+    """
+
+    def __init__(self, path: str | Path, create_dataset: bool = False, *, allow_newer: bool = False) -> None:
+        self.path = Path(path).expanduser().resolve()
+        self._allow_newer = allow_newer
+        try:
+            self._native = _native.SedpackDataset.open(str(self.path), allow_newer)
+        except FileNotFoundError:
+            if not create_dataset:
+                raise
+            self._native = _native.SedpackDataset.create(str(self.path), DatasetInfo().model_dump_json())
+        self._saved = self._info = DatasetInfo()
+        self._reload()
+        self._info = self._saved.model_copy(deep=True)
+
+    @staticmethod
+    def create(path: str | Path, metadata: Metadata, dataset_structure: DatasetStructure) -> Dataset:
+        """Make a new, empty dataset and open it.
+
+        Raises:
+            DatasetExistsError: (a FileExistsError) there is a dataset at `path`; it is left as it is.
+            ValueError: the structure cannot be written: an unknown dtype, a name that stands twice, a compression that the
+                shard file type does not take.
+        """
+        root = Path(path).expanduser().resolve()
+        info = DatasetInfo(metadata=metadata, dataset_structure=dataset_structure)
+        try:
+            _native.SedpackDataset.create(str(root), info.model_dump_json())
+        except FileExistsError:
+            raise DatasetExistsError(root) from None
+        return Dataset(root, allow_newer=True)
+
+    def _reload(self) -> None:
+        """Take over what the dataset's root says by now."""
+        self._saved = DatasetInfo.model_validate_json(self._native.info())
+        self._info.splits = self._saved.model_copy(deep=True).splits
+
+    def _hand_over(self) -> None:
+        """Give the native side the metadata and structure that were changed here, for the next time the root is saved."""
+        changed = [
+            None if getattr(self._info, name) == getattr(self._saved, name) else getattr(self._info, name).model_dump_json()
+            for name in ("metadata", "dataset_structure")
+        ]
+        if changed != [None, None]:
+            self._native.set_info(*changed)
+
+    def _start_filler(self, relative_path: str, concurrency: int, durable: bool, auto_update: bool) -> _native.Filler:
+        self._hand_over()
+        return self._native.filler(relative_path, concurrency, durable, auto_update)
+
+    @property
+    def dataset_info(self) -> DatasetInfo:
+        """All that the dataset says of itself. Changes to its metadata and structure are saved by `write_config`."""
+        return self._info
+
+    @property
+    def metadata(self) -> Metadata:
+        """What the dataset is about; can be set, and is saved by `write_config`."""
+        return self._info.metadata
+
+    @metadata.setter
+    def metadata(self, value: Metadata) -> None:
+        self._info.metadata = value
+
+    @property
+    def dataset_structure(self) -> DatasetStructure:
+        """How examples are laid out; can be set, and is saved by `write_config`."""
+        return self._info.dataset_structure
+
+    @dataset_structure.setter
+    def dataset_structure(self, value: DatasetStructure) -> None:
+        self._info.dataset_structure = value
+
+    def filler(self, concurrency: int = 4, *, durable: bool = True) -> DatasetFiller:
+        """A filler that adds examples: `with dataset.filler() as filler: filler.write_example(…)`.
+
+        `concurrency` threads compress and write shards; with `durable` all files are flushed before they are named.
+        """
+        return DatasetFiller(dataset=self, concurrency=concurrency, durable=durable)
+
+    def write_config(self, updated_infos: list[ShardListInfo] | None = None) -> FileInfo:
+        """Save the metadata and the structure, and name the shards that fillers left unnamed.
+
+        Args:
+            updated_infos: what the fillers' `get_updated_infos` gave. Shards that are named already stay.
+
+        Returns:
+            the path and the checksums of `dataset_info.json`.
+        """
+        self._hand_over()
+        saved = self._native.write_config([info.model_dump_json() for info in updated_infos or ()])
+        self._reload()
+        return FileInfo.model_validate_json(saved)
+
+    def current_metadata_checksums(self) -> tuple[str, ...]:
+        """The checksums of `dataset_info.json`, which stand for the whole dataset; for `check`."""
+        return tuple(self._native.checksums())
+
+    def check(self, show_progressbar: bool = True, hash_checksums_values: tuple[str, ...] = ()) -> None:
+        """Verify the checksums of every list of shards and of every shard file, and the counts.
+
+        Args:
+            show_progressbar: tell how far it is, on the standard error stream.
+            hash_checksums_values: the expected checksums of `dataset_info.json`, from `current_metadata_checksums`.
+
+        Raises:
+            ValueError: a file differs from what is recorded; it is named, with both checksums.
+            FileNotFoundError: a recorded file is missing.
+        """
+        self._native.check(list(hash_checksums_values), _show_progress if show_progressbar else None)
+
+    def shard_info_iterator(self, split: SplitT | None) -> ShardInfoIterator:
+        """The shards of a split in stored order, of all splits for None; ValueError when there is no such split."""
+        return ShardInfoIterator(
+            dataset_path=self.path, dataset_info=self._saved, split=split, native=self._native
+        )
+
+    def write_multiprocessing(
+        self,
+        *,
+        feed_writer: Callable[..., Any],
+        custom_arguments: Sequence[Sequence[Any]],
+        custom_kwarguments: Sequence[dict[str, Any]] | None = None,
+        consistency_check: bool = True,
+        single_process: bool = False,
+    ) -> list[Any]:
+        """Write from several processes at once.
+
+        Args:
+            feed_writer: called as `feed_writer(dataset_filler, *arguments, **kwarguments)`, once for each entry of
+                `custom_arguments`, in a process of its own. It writes inside `with dataset_filler:`.
+            custom_arguments: the arguments of each call.
+            custom_kwarguments: the keyword arguments of each call, as many as `custom_arguments`; none by default.
+            consistency_check: `check` the dataset at the end.
+            single_process: make the calls here, one after the other.
+
+        Returns:
+            what the calls returned, in order. When one raises, so does this, and nothing that the calls wrote is named.
+
+        Raises:
+            ValueError: the lists differ in length, or are empty.
+        """
+        kwarguments = [{} for _ in custom_arguments] if custom_kwarguments is None else list(custom_kwarguments)
+        if len(kwarguments) != len(custom_arguments) or not kwarguments:
+            raise ValueError(
+                "expected as many custom_arguments as custom_kwarguments and at least one, "
+                f"found {len(custom_arguments)} and {len(kwarguments)}"
+            )
+        fillers = [
+            DatasetFiller(self, concurrency=1, relative_path_from_split=Path(uuid.uuid4().hex)) for _ in kwarguments
+        ]
+        calls = zip(itertools.repeat(feed_writer), fillers, custom_arguments, kwarguments)
+        if single_process:
+            written = [_feed(call) for call in calls]
+        else:
+            with ProcessPoolExecutor() as pool:
+                written = list(pool.map(_feed, calls))
+        self.write_config(updated_infos=[info for infos, _ in written for info in infos])
+        if consistency_check:
+            self.check(show_progressbar=False)
+        return [result for _, result in written]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "allow_newer": self._allow_newer, "info": self._info}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"], allow_newer=state["allow_newer"])  # type: ignore[misc]
+        self._info.metadata = state["info"].metadata
+        self._info.dataset_structure = state["info"].dataset_structure
+
+
+def _feed(call: tuple[Callable[..., Any], DatasetFiller, Sequence[Any], dict[str, Any]]) -> tuple[list[ShardListInfo], Any]:
+    feed_writer, filler, arguments, kwarguments = call
+    result = feed_writer(filler, *arguments, **kwarguments)
+    return filler.get_updated_infos(), result
+
+
+def _show_progress(done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    sys.stderr.write(f"\rchecked {done} of {total} shards{end}")
+    sys.stderr.flush()
