@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn odd_names_are_kept_as_they_are() {
-        for text in ["a b", "..a", "a..", "...", "e\u{301}", "\u{e9}", "22.05", "a:b", "CON", "a.", "line\nbreak", "-", "~", "%2e%2e"] {
+        for text in
+            ["a b", "..a", "a..", "...", "e\u{301}", "\u{e9}", "22.05", "a:b", "CON", "a.", "line\nbreak", "-", "~", "%2e%2e"]
+        {
             assert_eq!(RelPath::parse(text).unwrap().as_str(), text);
         }
         assert_ne!(RelPath::parse("e\u{301}").unwrap(), RelPath::parse("\u{e9}").unwrap());

@@ -1,7 +1,7 @@
 //! What every [`Store`] must do. A new store is done when [`run`] passes on it: call it from the store's tests.
 
 // This is test code that is compiled with the library so that every store, also one of another crate, can call it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::single_range_in_vec_init)]
 
 use super::*;
 use crate::Code;
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Runs the whole suite; each part gets a new, empty store from `make`. Panics at the first broken promise.
 pub fn run(make: &dyn Fn() -> Arc<dyn Store>) {
-    let parts: [(&str, fn(&dyn Store)); 19] = [
+    type Part = fn(&dyn Store);
+    let parts: [(&str, Part); 19] = [
         ("create_is_create_only", create_is_create_only),
         ("one_of_many_creators_wins", one_of_many_creators_wins),
         ("streamed_creation", streamed_creation),
@@ -338,7 +339,7 @@ fn odd_names(s: &dyn Store) {
     let all = [
         "with space/and  two/ lead",
         "22.05/a.b.c",
-        "Track 2.0 (x)/é",    // composed
+        "Track 2.0 (x)/é",        // composed
         "Track 2.0 (x)/e\u{301}", // decomposed: another name
         "信号/ünï/🎵",
         "..a/...",
@@ -404,13 +405,13 @@ fn flush_names_what_is_missing(s: &dyn Store) {
 
 fn locks(s: &dyn Store) {
     if !s.capabilities().locks {
-        fails(s.try_lock("a").map(|guard| guard.is_some()), Code::Unsupported, "");
+        fails(s.try_lock("first").map(|guard| guard.is_some()), Code::Unsupported, "");
         return;
     }
-    let guard = s.try_lock("a").unwrap().expect("nobody has the lock");
-    assert!(s.try_lock("a").unwrap().is_none(), "the lock was given twice");
-    let other = s.try_lock("b").unwrap().expect("another name is another lock");
-    fails(lock(s, "a", Duration::from_millis(20)).map(drop), Code::Conflict, "\"a\"");
+    let guard = s.try_lock("first").unwrap().expect("nobody has the lock");
+    assert!(s.try_lock("first").unwrap().is_none(), "the lock was given twice");
+    let other = s.try_lock("second").unwrap().expect("another name is another lock");
+    fails(lock(s, "first", Duration::from_millis(20)).map(drop), Code::Conflict, "first");
     drop((guard, other));
     for bad in ["", "..", "x/y", "/"] {
         fails(s.try_lock(bad).map(drop), Code::Invalid, "");
@@ -420,7 +421,7 @@ fn locks(s: &dyn Store) {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..20 {
-                    let _guard = lock(s, "a", Duration::from_secs(30)).unwrap();
+                    let _guard = lock(s, "first", Duration::from_secs(30)).unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                     std::thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);

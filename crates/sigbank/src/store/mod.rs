@@ -6,11 +6,11 @@
 
 #[doc(hidden)]
 pub mod conformance;
-//pub mod fault;
-//pub mod local;
+pub mod fault;
+pub mod local;
 pub mod memory;
 
-//pub use local::LocalStore;
+pub use local::LocalStore;
 pub use memory::MemoryStore;
 
 use crate::error::{Error, Result};
@@ -187,6 +187,10 @@ pub trait Store: Send + Sync + fmt::Debug {
         }
         Ok(names.into_iter().collect())
     }
+    /// Where the lock of this name is, for messages.
+    fn locate_lock(&self, name: &str) -> String {
+        format!("{} (lock {name:?})", self.location())
+    }
     /// The object's name as people know it, for messages.
     fn locate(&self, path: &RelPath) -> String {
         format!("{}/{path}", self.location().trim_end_matches('/'))
@@ -221,21 +225,30 @@ pub fn exists(store: &dyn Store, path: &RelPath) -> Result<bool> {
 /// # sigbank::Result::Ok(())
 /// ```
 pub fn lock(store: &dyn Store, name: &str, timeout: Duration) -> Result<LockGuard> {
+    poll(timeout, || store.try_lock(name))?.ok_or_else(|| busy(timeout).at(store.locate_lock(name)))
+}
+
+/// What `attempt` gives as soon as it gives something; `None` when it did not within `timeout`.
+pub(crate) fn poll<T>(timeout: Duration, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let start = Instant::now();
     let mut pause = Duration::from_micros(50);
     loop {
-        if let Some(guard) = store.try_lock(name)? {
-            return Ok(guard);
+        if let Some(got) = attempt()? {
+            return Ok(Some(got));
         }
         let left = timeout.saturating_sub(start.elapsed());
         if left.is_zero() {
-            return Err(Error::conflict(format!("the lock {name:?} is still held by another writer after {:.1} s", timeout.as_secs_f64()))
-                .at(store.location())
-                .remedy("wait for the other writer or end it: a lock ends with its process, and no file needs to be deleted"));
+            return Ok(None);
         }
         std::thread::sleep(pause.min(left));
         pause = (pause * 2).min(Duration::from_millis(10));
     }
+}
+
+/// The error of a lock that did not become free in time.
+pub(crate) fn busy(timeout: Duration) -> Error {
+    Error::conflict(format!("the lock is still held by another writer after {:.1} s", timeout.as_secs_f64()))
+        .remedy("wait for the other writer, or end it: a lock ends with its process, and its file need not be deleted")
 }
 
 /// An object that is being read, see [`Store::open_read`].

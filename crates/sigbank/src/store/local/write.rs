@@ -1,0 +1,192 @@
+//! Files that nobody sees until they are whole.
+
+use super::root::os;
+use crate::error::{Error, Result};
+use crate::store::{NewObject, taken};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How the names of unpublished files begin; a listing leaves them out.
+pub(super) const TEMPORARY: &str = ".sigbank-tmp-";
+
+/// How a new name is put without replacing one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tactic {
+    /// `renameat2(RENAME_NOREPLACE)`; else the next.
+    Rename,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the first choice comes to it by itself; tests begin with it"))]
+    /// A hard link, then the temporary name is removed; else the next.
+    Link,
+    #[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
+    /// The name is claimed by an empty file (`O_EXCL`) over which the temporary one is renamed. Weaker: there is still one
+    /// winner, but a reader may meet the empty file for an instant, and a kill at that instant leaves it there.
+    Claim,
+}
+
+/// A name unlike any other: of this process, of this moment, and counted.
+pub(super) fn temporary_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    format!("{TEMPORARY}{:x}-{:x}-{nanos:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether an error says that this filesystem or kernel does not know the call.
+pub(super) fn not_offered(e: Errno) -> bool {
+    e == Errno::NOSYS || e == Errno::NOTSUP || e == Errno::OPNOTSUPP // The last two differ on some systems only.
+}
+
+/// An unpublished file. Dropped, it is gone.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    file: File,
+    staging: OwnedFd,
+    staged: String,
+    dir: OwnedFd,
+    name: String,
+    location: String,
+    tactic: Tactic,
+    failed: bool,
+    published: bool,
+    // A forked child that drops its copy must not take the parent's file away.
+    process: u32,
+}
+
+impl NewFile {
+    /// A new file in the directory `staging` that is to become `name` in `dir` (on the same filesystem).
+    pub(super) fn new(staging: OwnedFd, dir: OwnedFd, name: &str, location: String, tactic: Tactic) -> Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        for _ in 0..100 {
+            let staged = temporary_name();
+            // 0666 less the umask, as any program makes its files.
+            match rustix::fs::openat(&staging, &staged, flags, Mode::from_raw_mode(0o666)) {
+                Ok(fd) => {
+                    let (file, name) = (File::from(fd), name.to_owned());
+                    let process = std::process::id();
+                    return Ok(Self {
+                        file,
+                        staging,
+                        staged,
+                        dir,
+                        name,
+                        location,
+                        tactic,
+                        failed: false,
+                        published: false,
+                        process,
+                    });
+                }
+                Err(Errno::EXIST) => {} // Another machine with our process number on a shared disk.
+                Err(e) => return Err(os(e).at(location)),
+            }
+        }
+        Err(Error::storage("no free temporary name was found").at(location))
+    }
+
+    pub(super) fn write_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        Ok(parts.iter().try_for_each(|part| self.write_all(part))?)
+    }
+
+    /// Makes the bytes (not the name) survive a power failure.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync_all().map_err(|e| Error::from(e).at(&self.location))
+    }
+
+    /// Takes the place of whatever has the name.
+    pub(super) fn publish_over(mut self) -> Result<()> {
+        self.check()?;
+        rustix::fs::renameat(&self.staging, &self.staged, &self.dir, &self.name).map_err(|e| match e {
+            Errno::ISDIR => taken().within("a directory has the name").at(&self.location),
+            e => self.error(e),
+        })?;
+        self.published = true;
+        Ok(())
+    }
+
+    /// Takes the name if it is free.
+    pub(super) fn publish_new(mut self) -> Result<()> {
+        self.check()?;
+        if self.tactic == Tactic::Rename {
+            match rustix::fs::renameat_with(&self.staging, &self.staged, &self.dir, &self.name, RenameFlags::NOREPLACE) {
+                Ok(()) => {
+                    self.published = true;
+                    return Ok(());
+                }
+                Err(e) if e == Errno::INVAL || not_offered(e) => {}
+                Err(e) => return Err(self.error(e)),
+            }
+        }
+        if self.tactic != Tactic::Claim {
+            match rustix::fs::linkat(&self.staging, &self.staged, &self.dir, &self.name, AtFlags::empty()) {
+                Ok(()) => return Ok(()), // The drop removes the temporary name.
+                // Over a network the answer to a link that was made may be lost and the repetition refused.
+                Err(Errno::EXIST) if self.file.metadata().is_ok_and(|m| m.nlink() == 2) => return Ok(()),
+                Err(e) if e == Errno::PERM || e == Errno::MLINK || not_offered(e) => {}
+                Err(e) => return Err(self.error(e)),
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        rustix::fs::openat(&self.dir, &self.name, flags, Mode::from_raw_mode(0o666)).map_err(|e| self.error(e))?;
+        let renamed = rustix::fs::renameat(&self.staging, &self.staged, &self.dir, &self.name);
+        if renamed.is_err() {
+            // The claim is ours: nobody else can have replaced it unless asked to replace anything.
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+        renamed.map_err(|e| self.error(e))?;
+        self.published = true;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failed {
+            true => Err(Error::storage("an earlier write to this object failed, so that it is not whole").at(&self.location)),
+            false => Ok(()),
+        }
+    }
+
+    fn error(&self, e: Errno) -> Error {
+        match e {
+            Errno::EXIST => taken().at(&self.location),
+            e => os(e).at(&self.location),
+        }
+    }
+
+    fn noted<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|e| {
+            if e.kind() != io::ErrorKind::Interrupted {
+                self.failed = true;
+                return Error::from(e).at(&self.location).into();
+            }
+            e
+        })
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buf);
+        self.noted(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl NewObject for NewFile {
+    fn commit(self: Box<Self>) -> Result<()> {
+        self.publish_new()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.published && self.process == std::process::id() {
+            let _ = rustix::fs::unlinkat(&self.staging, &self.staged, AtFlags::empty());
+        }
+    }
+}
