@@ -19,7 +19,7 @@ use crate::error::{FormatError, Result};
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 0xff];
 const TRAILER: usize = 8;
 /// Deflate cannot shrink data by more than this factor.
-const MOST: usize = 1032;
+pub(super) const MOST: usize = 1032;
 
 /// A way to deflate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -236,11 +236,10 @@ pub fn decode(compression: Compression, data: &[u8], size_hint: Option<usize>, l
         Compression::Zstd => zstd::declared_size(data),
         Compression::Bz2 | Compression::Lzma | Compression::Zip => None,
     };
-    let expected = size_hint.unwrap_or_else(|| {
-        // A frame may declare anything. Compression beyond this factor is rare enough to pay for by growing.
-        let plausible = data.len().saturating_mul(256).max(FIRST_ALLOCATION);
-        declared.map_or(data.len().saturating_mul(3), |d| usize::try_from(d).unwrap_or(usize::MAX)).min(plausible)
-    });
+    // A frame may declare anything, and a hint may come from a file too. More than this is rare enough to grow for.
+    let plausible = data.len().saturating_mul(gzip::MOST).max(FIRST_ALLOCATION);
+    let declared = declared.map(|d| usize::try_from(d).unwrap_or(usize::MAX));
+    let expected = size_hint.or(declared).unwrap_or(data.len().saturating_mul(3)).min(plausible);
     read_all(&mut *reader(compression, data)?, expected.min(limit), limit)
         .map_err(|e| if e.kind() == std::io::ErrorKind::QuotaExceeded { over(compression, limit) } else { e.into() })
 }

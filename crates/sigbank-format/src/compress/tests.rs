@@ -151,6 +151,23 @@ fn a_declared_size_is_not_believed() {
 }
 
 #[test]
+fn windows_up_to_128_mib_are_allowed() {
+    for (window, kind) in [(0x88, FormatErrorKind::Corrupt), (0x89, FormatErrorKind::Limit), (0x90, FormatErrorKind::Limit)] {
+        // Frame header without a size, window of that code, then a raw block of 9 bytes of which none is there.
+        let stream = [0x28, 0xb5, 0x2f, 0xfd, 0, window, 0x49, 0, 0];
+        let error = decoded(Compression::Zstd, &stream).unwrap_err();
+        assert_eq!(error.kind(), kind, "{window:#x}: {error}");
+    }
+}
+
+#[test]
+fn a_hint_beyond_reason_is_not_followed() {
+    for c in REAL {
+        assert_eq!(decode(c, &encoded(c, PLAIN), Some(usize::MAX), u64::MAX).unwrap(), PLAIN, "{c}");
+    }
+}
+
+#[test]
 fn headers_hold_size_and_checksum() {
     let zstd = encoded(Compression::Zstd, PLAIN);
     assert_eq!(super::zstd::declared_size(&zstd), Some(PLAIN.len() as u64));

@@ -58,7 +58,13 @@ impl Codec for Decoder {
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        let status = self.0.run_on_buffers(input, output)?;
+        let status = self.0.run_on_buffers(input, output).map_err(|e| match e.to_string() {
+            text if text.contains("too much memory") => FormatError::limit(format!(
+                "a frame whose window is over {} MiB: compress it without --ultra --long",
+                1 << (WINDOW_LOG - 20)
+            )),
+            text => FormatError::corrupt(text),
+        })?;
         Ok(Step { consumed: status.bytes_read, written: status.bytes_written, ended: status.remaining == 0 })
     }
 }
