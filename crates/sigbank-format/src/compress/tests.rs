@@ -219,12 +219,8 @@ fn words_and_the_zip_exception() {
 fn every_gzip_method_round_trips() {
     let r = super::size_tests::lcg(300_000);
     let skewed: Vec<u8> = r.iter().map(|b| (b.leading_zeros() * 3 + u32::from(*b > 250)) as u8).collect();
-    // Byte counts that grow as Fibonacci numbers make a tree deeper than deflate's 15 bits.
-    let (mut a, mut b, mut deep) = (1_usize, 1, Vec::new());
-    for symbol in 0..24_u8 {
-        deep.extend(std::iter::repeat_n(symbol, a));
-        (a, b) = (b, a + b);
-    }
+    // Byte counts that double make a tree 17 deep, and deflate allows 15.
+    let deep: Vec<u8> = (0..17_u8).flat_map(|symbol| std::iter::repeat_n(symbol, 1 << symbol)).collect();
     for data in [&[][..], b"a", &[7; 200_000], b"ab", PLAIN, &r, &skewed, &deep, &r[..131_072], &r[..65_535]] {
         for method in [Method::Huffman, Method::Zlib, Method::Matches(1), Method::Matches(9)] {
             let mut out = Vec::new();
