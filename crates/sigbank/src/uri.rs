@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// assert_eq!(RelPath::parse("train")?.join("x/y")?.as_str(), "train/x/y");
 /// let e = RelPath::parse("train/../../etc/passwd").unwrap_err();
 /// assert!(e.to_string().contains("\"train/../../etc/passwd\"") && e.to_string().contains(".."));
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Arc<str>);
@@ -58,7 +58,7 @@ impl RelPath {
     /// let dir = RelPath::parse("a")?;
     /// assert_eq!(RelPath::parse("a/b/c")?.strip_prefix(&dir).unwrap().as_str(), "b/c");
     /// assert_eq!(RelPath::parse("a-prod/b")?.strip_prefix(&dir), None);
-    /// # sigbank::Result::Ok(())
+    /// # Ok::<(), sigbank::Error>(())
     /// ```
     pub fn strip_prefix(&self, dir: &RelPath) -> Option<Self> {
         self.0.strip_prefix(&*dir.0)?.strip_prefix('/').map(|rest| Self(rest.into()))

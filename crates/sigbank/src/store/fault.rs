@@ -138,7 +138,7 @@ impl Rule {
 /// assert_eq!(store.create(&name(2)?, &[b"2"]).unwrap_err().code(), Code::Storage);
 /// store.create(&name(3)?, &[b"3"])?;
 /// assert_eq!(store.log()[1], (Op::Create, "x2".to_string()));
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct FaultStore {

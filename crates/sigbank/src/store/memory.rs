@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 /// let store = MemoryStore::new();
 /// store.create(&RelPath::parse("a/b")?, &[b"12", b"3"])?;
 /// assert_eq!(&store.get(&RelPath::parse("a/b")?)?[..], b"123");
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Shared>);

@@ -117,7 +117,7 @@ pub struct Capabilities {
 /// assert_eq!(&bytes[..], b"1");
 /// store.replace(&name, &[b"2"], Expected::Version(&version))?;
 /// assert_eq!(store.replace(&name, &[b"3"], Expected::Version(&version)).unwrap_err().code(), Code::Conflict);
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 pub trait Store: Send + Sync + fmt::Debug {
     /// The root as people know it (a directory, an address).
@@ -202,7 +202,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 /// ```
 /// use sigbank::store::{MemoryStore, exists};
 /// assert!(!exists(&MemoryStore::new(), &sigbank::uri::RelPath::parse("a")?)?);
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn exists(store: &dyn Store, path: &RelPath) -> Result<bool> {
     match store.head(path) {
@@ -222,7 +222,7 @@ pub fn exists(store: &dyn Store, path: &RelPath) -> Result<bool> {
 /// assert_eq!(lock(&store, "commit", Duration::from_millis(5)).unwrap_err().code(), sigbank::Code::Conflict);
 /// drop(guard);
 /// assert!(store.try_lock("commit")?.is_some());
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn lock(store: &dyn Store, name: &str, timeout: Duration) -> Result<LockGuard> {
     poll(timeout, || store.try_lock(name))?.ok_or_else(|| busy(timeout).at(store.locate_lock(name)))
@@ -266,12 +266,12 @@ pub trait NewObject: io::Write + Send + fmt::Debug {
 /// A held lock, free again when dropped, see [`Store::try_lock`].
 #[must_use = "the lock is free again when this is dropped"]
 pub struct LockGuard {
-    release: Option<Box<dyn FnOnce() + Send>>,
+    release: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl LockGuard {
     /// For implementors of [`Store`]: a guard that does this when dropped.
-    pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
+    pub fn new(release: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self { release: Some(Box::new(release)) }
     }
 }
@@ -300,7 +300,7 @@ impl Drop for LockGuard {
 /// let mut text = String::new();
 /// Sequential::new(store.open_read(&name)?).read_to_string(&mut text)?;
 /// assert_eq!(text, "hello world");
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Sequential {

@@ -1,6 +1,8 @@
 //! Objects as files below a directory.
 
 mod lock;
+#[cfg(test)]
+mod process_tests;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -45,7 +47,7 @@ const FEW: usize = 8;
 /// assert_eq!(std::fs::read(dir.path().join("ds/a/b.txt"))?, b"text");
 /// let e = store.get(&RelPath::parse("a/c.txt")?).unwrap_err();
 /// assert!(e.path().unwrap().ends_with("ds/a/c.txt"));
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct LocalStore {

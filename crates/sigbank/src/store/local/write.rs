@@ -20,10 +20,9 @@ pub(super) const TEMPORARY: &str = ".sigbank-tmp-";
 pub(super) enum Tactic {
     /// `renameat2(RENAME_NOREPLACE)`; else the next.
     Rename,
-    #[cfg_attr(not(test), expect(dead_code, reason = "the first choice comes to it by itself; tests begin with it"))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "Rename comes to it by itself; tests begin with it"))]
     /// A hard link, then the temporary name is removed; else the next.
     Link,
-    #[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
     /// The name is claimed by an empty file (`O_EXCL`) over which the temporary one is renamed. Weaker: there is still one
     /// winner, but a reader may meet the empty file for an instant, and a kill at that instant leaves it there.
     Claim,
@@ -156,7 +155,7 @@ impl NewFile {
         }
     }
 
-    fn noted<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    pub(super) fn noted<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         result.map_err(|e| {
             if e.kind() != io::ErrorKind::Interrupted {
                 self.failed = true;
