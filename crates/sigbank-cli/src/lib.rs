@@ -1,1 +1,108 @@
-//! Placeholder.
+//! The `sigbank` command line: each command is argument parsing, one library call and printing. The Python package runs the
+//! same code through [`run`].
+
+mod check;
+mod info;
+mod pack;
+mod show;
+mod text;
+mod wave;
+
+use clap::{Parser, Subcommand};
+use serde_json::json;
+use sigbank::Error;
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// Datasets of signals: pack recordings, look at them, verify them.
+#[derive(Parser)]
+#[command(name = "sigbank", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Pack(pack::Args),
+    Info(info::Args),
+    Show(show::Args),
+    Check(check::Args),
+}
+
+/// Why a command ends early.
+enum Failure {
+    /// The library said no.
+    Library(Error),
+    /// Standard output could not be written.
+    Output(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        Self::Library(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Self {
+        Self::Output(e)
+    }
+}
+
+/// Runs the command line; `args` begins with the program's name. Results go to standard output, messages and progress to
+/// standard error. The exit code is 0, 1 after an error (also where `check` found one), or 2 for wrong usage.
+///
+/// ```
+/// assert_eq!(sigbank_cli::run(["sigbank", "info", "/no/such/dataset"]), 1);
+/// assert_eq!(sigbank_cli::run(["sigbank", "--version"]), 0);
+/// ```
+pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return e.exit_code();
+        }
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let (done, as_json) = match &cli.command {
+        Command::Pack(args) => (pack::run(args, &mut out), args.json),
+        Command::Info(args) => (info::run(args, &mut out), args.json),
+        Command::Show(args) => (show::run(args, &mut out), args.json),
+        Command::Check(args) => (check::run(args, &mut out), args.json),
+    };
+    let done = done.and_then(|()| Ok(out.flush()?));
+    match done {
+        Ok(()) => 0,
+        // Whoever read our output had enough of it.
+        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(Failure::Output(e)) => {
+            eprintln_quietly(&format!("error: standard output: {e}"));
+            1
+        }
+        Err(Failure::Library(e)) => {
+            if as_json {
+                let object = json!({"error": {"code": e.code().as_str(), "path": e.path(), "message": e.message(), "remedy": e.remedy_text()}});
+                let _ = writeln!(out, "{object}").and_then(|()| out.flush());
+            }
+            report(&e);
+            1
+        }
+    }
+}
+
+/// `error: path: message`, and the remedy on a line of its own.
+fn report(e: &Error) {
+    let path = e.path().map(|p| format!("{p}: ")).unwrap_or_default();
+    let mut text = format!("error: {path}{}", e.message());
+    if let Some(remedy) = e.remedy_text() {
+        text += &format!("\nhelp: {remedy}");
+    }
+    eprintln_quietly(&text);
+}
+
+/// Like `eprintln!`, but standard error may be closed.
+fn eprintln_quietly(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,11 +1,37 @@
 //! From one kind of data to another: plan (and refuse what would be lost) → run → report.
+//!
+//! Packing folders of recordings into a dataset is three steps, of which [`pack()`] takes the last two:
+//!
+//! ```no_run
+//! use sigbank::convert::{Cut, PackOptions, SedpackTarget, Windows, pack, plan};
+//! let options = PackOptions {
+//!     cut: Cut::Windows(Windows::new(16384, 8192, false)?),
+//!     shares: "train=0.8,test=0.1,holdout=0.1".parse()?,
+//!     ..Default::default()
+//! };
+//! let plan = plan(&["recordings".into()], &options)?;
+//! let report = pack(&plan, "dataset".as_ref(), &SedpackTarget::default(), &mut |_| ())?;
+//! println!("{:?}, {} files of other kinds", report.records, report.others.len());
+//! # sigbank::Result::Ok(())
+//! ```
 
+mod cast;
+mod plan;
+mod recording;
+mod report;
+mod run;
 mod scan;
 mod shares;
 mod staging;
+mod to_sedpack;
 mod windows;
 
+pub use cast::{Channels, magnitudes};
+pub use plan::{Cut, PackOptions, Plan, plan};
+pub use report::{PackReport, Skipped};
+pub use run::{Progress, run};
 pub use scan::{Candidate, ENDINGS, Found, scan};
 pub use shares::Shares;
 pub use staging::Staging;
+pub use to_sedpack::{SedpackTarget, pack};
 pub use windows::Windows;

@@ -94,14 +94,14 @@ impl Shares {
         by_remainder.sort_by(|a, b| rest(b).total_cmp(&rest(a)));
         let missing = files.saturating_sub(counts.iter().sum());
         for i in by_remainder.into_iter().cycle().take(missing) {
-            counts.iter_mut().nth(i).into_iter().for_each(|c| *c += 1);
+            counts.get_mut(i).into_iter().for_each(|c| *c += 1);
         }
         while let Some(empty) = counts.iter().position(|&c| c == 0) {
             match counts.iter_mut().max() {
                 Some(largest) if *largest > 1 => *largest -= 1,
                 _ => break,
             }
-            counts.iter_mut().nth(empty).into_iter().for_each(|c| *c += 1);
+            counts.get_mut(empty).into_iter().for_each(|c| *c += 1);
         }
         counts
     }

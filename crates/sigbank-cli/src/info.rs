@@ -1,0 +1,74 @@
+//! `sigbank info`.
+
+use crate::{Failure, text};
+use serde_json::json;
+use sigbank::layout::{self, Summary};
+use std::io::Write;
+
+/// Tell what a dataset holds: counts, sizes and root checksum on one line that can be quoted, then the details
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset's folder
+    dataset: String,
+    /// Print everything as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let source = layout::open(&args.dataset)?;
+    let summary = layout::summary(&*source)?;
+    if args.json {
+        let splits: Vec<_> =
+            summary.splits.iter().map(|s| json!({"name": s.name, "records": s.records, "units": s.units})).collect();
+        let object = json!({
+            "path": args.dataset, "layout": summary.layout, "records": summary.records(), "splits": splits,
+            "schema": text::schema(source.schema()), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
+            "varying": summary.varying, "stored_bytes": summary.stored_bytes, "missing_units": summary.missing,
+            "ratio": summary.ratio(), "root": summary.root,
+        });
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    writeln!(out, "{}", line(&args.dataset, &summary))?;
+    for split in &summary.splits {
+        writeln!(
+            out,
+            "  {:<8} {:>12} in {}",
+            split.name,
+            text::some(split.records, "example"),
+            text::some(split.units, "shard")
+        )?;
+    }
+    let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    for field in &source.schema().fields {
+        writeln!(out, "  {:<width$} {}", field.name, text::kind(&field.ty))?;
+    }
+    if !summary.varying.is_empty() {
+        writeln!(out, "  the ratio leaves out what varies in size: {}", summary.varying.join(", "))?;
+    }
+    if summary.missing > 0 {
+        writeln!(
+            out,
+            "  MISSING: {} listed and not there; see: sigbank check {}",
+            text::some(summary.missing, "shard"),
+            args.dataset
+        )?;
+    }
+    for (key, value) in source.metadata() {
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if !shown.is_empty() && shown != "{}" {
+            writeln!(out, "  {key}: {shown}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything that tells one dataset from another, on one line.
+pub(crate) fn line(name: &str, s: &Summary) -> String {
+    let splits: Vec<_> = s.splits.iter().map(|x| format!("{} {}", x.name, text::count(x.records))).collect();
+    let ratio = s.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
+    let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
+    let records = text::some(s.records(), "example");
+    format!("{name}: {}, {records}{splits}, {} stored{ratio}, root {}", s.layout, text::bytes(s.stored_bytes), s.root)
+}

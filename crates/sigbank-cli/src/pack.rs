@@ -1,0 +1,170 @@
+//! `sigbank pack`.
+
+use crate::check::style;
+use crate::{Failure, text};
+use indicatif::ProgressBar;
+use serde_json::json;
+use sigbank::Error;
+use sigbank::convert::{Channels, Cut, PackOptions, PackReport, SedpackTarget, Shares, Skipped, Windows, pack, plan};
+use sigbank_format::model::DType;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Turn folders of recordings (wav, flac, ogg, npy, npz) into a new dataset
+///
+/// Each record has the fields signal, start (its first sample), source (the file, relative to its folder) and sample_rate.
+/// A file lies in one split as a whole. What is left out is counted and listed; a file that cannot be read ends the run and
+/// leaves nothing behind.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folders of recordings, and last the folder to make
+    #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]
+    paths: Vec<PathBuf>,
+    /// Cut recordings into windows of N samples; without it, each recording is one record and all have the same length
+    #[arg(long, value_name = "N")]
+    window: Option<u64>,
+    /// Samples from the start of one window to that of the next [default: N]
+    #[arg(long, value_name = "M", requires = "window")]
+    hop: Option<u64>,
+    /// Fill a last window up with zeros instead of leaving the end out
+    #[arg(long, requires = "window")]
+    pad: bool,
+    /// One record for each row of an array: a matrix of traces, a stack of images
+    #[arg(long, conflicts_with = "window")]
+    rows: bool,
+    /// Store signals as this dtype, such as float32 or int16; values that do not fit are an error
+    #[arg(long)]
+    dtype: Option<String>,
+    /// Store the mean of the channels
+    #[arg(long, conflicts_with = "channel")]
+    mono: bool,
+    /// Store one channel, counted from 0
+    #[arg(long, value_name = "N")]
+    channel: Option<usize>,
+    /// The sample rate of files that do not say it (npy, npz), in hertz
+    #[arg(long, value_name = "HZ")]
+    sample_rate: Option<f64>,
+    /// Let files of different sample rates into one dataset
+    #[arg(long)]
+    mixed_rates: bool,
+    /// The share of the files for each split
+    #[arg(long, value_name = "SHARES", default_value = "train=1")]
+    split: Shares,
+    /// Decides which file goes to which split
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Count and list files that cannot be read instead of ending
+    #[arg(long)]
+    skip_bad: bool,
+    /// none, GZIP, ZLIB, BZ2, LZMA, LZ4 or ZSTD
+    #[arg(long, default_value = "ZSTD")]
+    compression: String,
+    /// Most examples in a shard
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    examples_per_shard: u64,
+    /// Checksums of each file, such as sha256,xxh64
+    #[arg(long, value_delimiter = ',', default_value = "sha256")]
+    checksums: Vec<String>,
+    /// What the dataset is, in words
+    #[arg(long, default_value = "")]
+    description: String,
+    /// Threads that decode, and as many that compress; 0: one a core, at most 4
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Args {
+    fn options(&self) -> Result<PackOptions, Error> {
+        if self.sample_rate.is_some_and(|r| !(r > 0.0 && r.is_finite())) {
+            return Err(Error::invalid("--sample-rate must be a positive number of hertz"));
+        }
+        Ok(PackOptions {
+            cut: match (self.window, self.rows) {
+                (Some(window), _) => Cut::Windows(Windows::new(window, self.hop.unwrap_or(window), self.pad)?),
+                (None, true) => Cut::Rows,
+                (None, false) => Cut::Whole,
+            },
+            dtype: self.dtype.as_deref().map(|t| t.parse::<DType>()).transpose().map_err(|e| Error::from(e).within("--dtype"))?,
+            channels: match (self.mono, self.channel) {
+                (true, _) => Channels::Mono,
+                (false, Some(c)) => Channels::One(c),
+                (false, None) => Channels::All,
+            },
+            sample_rate: self.sample_rate,
+            mixed_rates: self.mixed_rates,
+            shares: self.split.clone(),
+            seed: self.seed,
+            skip_bad: self.skip_bad,
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some((dest, folders)) = args.paths.split_last() else { return Ok(()) };
+    let compression = args.compression.to_ascii_uppercase();
+    let target = SedpackTarget {
+        compression: if compression == "NONE" { String::new() } else { compression },
+        checksums: args.checksums.iter().map(|c| c.to_ascii_lowercase()).collect(),
+        examples_per_shard: args.examples_per_shard,
+        description: args.description.clone(),
+        threads: args.threads,
+    };
+    let plan = plan(folders, &args.options()?)?;
+    let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} examples, {eta} left"));
+    let report = pack(&plan, dest, &target, &mut |p| {
+        bar.set_position(p.bytes);
+        bar.set_message(text::count(p.records));
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json { print_json(&report, dest, out) } else { print(&report, dest, out) }
+}
+
+fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
+    let object = json!({
+        "dataset": dest.display().to_string(), "records": r.records, "files": r.files, "bytes_in": r.bytes_in,
+        "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "too_short": list(&r.too_short),
+        "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
+    });
+    writeln!(out, "{object}")?;
+    Ok(())
+}
+
+fn print(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let one = |(split, files): (&String, &u64)| {
+        let records = r.records.get(split).copied().unwrap_or(0);
+        format!("{split} {} from {}", text::count(records), text::some(*files, "file"))
+    };
+    let by_split: Vec<_> = r.files.iter().map(one).collect();
+    let (records, files) = (r.records.values().sum(), r.files.values().sum());
+    let (records, files) = (text::some(records, "example"), text::some(files, "file"));
+    writeln!(out, "packed {files} ({}) into {}: {records} ({})", text::bytes(r.bytes_in), dest.display(), by_split.join(", "))?;
+    if r.tails.0 > 0 {
+        let (ends, samples) = (text::some(r.tails.0, "end"), text::some(r.tails.1, "sample"));
+        writeln!(out, "left out: {ends} of recordings that fill no window, {samples} (--pad keeps them)")?;
+    }
+    if r.padded > 0 {
+        writeln!(out, "padded with zeros: {}", text::some(r.padded, "window"))?;
+    }
+    for (what, list) in [("too short", &r.too_short), ("not readable", &r.bad)] {
+        if !list.is_empty() {
+            writeln!(out, "left out: {} {what}:", text::some(list.len() as u64, "recording"))?;
+            for s in list {
+                writeln!(out, "  {}: {}", s.source, s.reason)?;
+            }
+        }
+    }
+    if !r.others.is_empty() {
+        let names = text::names(r.others.iter().map(String::as_str), 20);
+        writeln!(out, "skipped: {} of other kinds: {names}", text::some(r.others.len() as u64, "file"))?;
+    }
+    if r.litter > 0 {
+        writeln!(out, "skipped: {} left by operating systems and editors", text::some(r.litter, "file"))?;
+    }
+    writeln!(out, "root {}", r.root)?;
+    Ok(())
+}

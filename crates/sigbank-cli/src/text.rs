@@ -1,0 +1,98 @@
+//! Numbers and lists as people read them.
+
+use serde_json::{Value, json};
+use sigbank_format::model::{FieldType, Schema};
+
+/// 1234567 as `1,234,567`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(d);
+    }
+    out
+}
+
+/// A count and its noun, with an s where it is not one.
+pub(crate) fn some(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// Bytes with a decimal unit, three digits.
+pub(crate) fn bytes(n: u64) -> String {
+    let (mut value, mut unit) = (n as f64, "B");
+    for next in ["kB", "MB", "GB", "TB", "PB"] {
+        if value < 999.5 {
+            break;
+        }
+        (value, unit) = (value / 1000.0, next);
+    }
+    match value {
+        _ if unit == "B" => format!("{n} B"),
+        v if v < 9.995 => format!("{v:.2} {unit}"),
+        v if v < 99.95 => format!("{v:.1} {unit}"),
+        v => format!("{v:.0} {unit}"),
+    }
+}
+
+/// The first few names of a list, and how many more there are.
+pub(crate) fn names<'a>(all: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
+    let more = all.len().saturating_sub(most);
+    let mut out = all.take(most).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        out += &format!(" and {} more", count(more as u64));
+    }
+    out
+}
+
+/// A field's dtype and shape, such as `float32[16384]`.
+pub(crate) fn kind(ty: &FieldType) -> String {
+    match ty {
+        FieldType::Array { dtype, shape } if shape.is_empty() => dtype.name(),
+        FieldType::Array { dtype, shape } => {
+            let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
+            format!("{}[{}]", dtype.name(), shape.join(", "))
+        }
+        FieldType::Int => "int".into(),
+        FieldType::Str => "str".into(),
+        FieldType::Bytes { len: Some(n) } => format!("bytes[{n}]"),
+        FieldType::Bytes { len: None } => "bytes".into(),
+    }
+}
+
+/// A schema for `--json`.
+pub(crate) fn schema(schema: &Schema) -> Value {
+    let field = |f: &sigbank_format::model::Field| {
+        let (dtype, shape) = match &f.ty {
+            FieldType::Array { dtype, shape } => (dtype.name(), shape.clone()),
+            FieldType::Int => ("int".into(), vec![]),
+            FieldType::Str => ("str".into(), vec![]),
+            FieldType::Bytes { len } => ("bytes".into(), len.iter().copied().collect()),
+        };
+        json!({"name": f.name, "dtype": dtype, "shape": shape, "metadata": f.metadata})
+    };
+    schema.fields.iter().map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(
+            (count(0), count(999), count(1000), count(1234567)),
+            ("0".into(), "999".into(), "1,000".into(), "1,234,567".into())
+        );
+        assert_eq!(
+            (bytes(0), bytes(999), bytes(1000), bytes(12_345_678)),
+            ("0 B".into(), "999 B".into(), "1.00 kB".into(), "12.3 MB".into())
+        );
+        assert_eq!((bytes(999_600), bytes(u64::MAX)), ("1.00 MB".into(), "18447 PB".into()));
+        assert_eq!((some(1, "file"), some(2, "file")), ("1 file".into(), "2 files".into()));
+        assert_eq!(names(["a", "b", "c"].into_iter(), 2), "a, b and 1 more");
+    }
+}

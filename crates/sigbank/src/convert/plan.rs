@@ -1,0 +1,364 @@
+//! What packing will do, decided before anything is written: which arrays, which split, which schema.
+
+use super::cast::{Cast, Channels};
+use super::recording::{self, Recording};
+use super::report::{PackReport, Skipped};
+use super::{Candidate, Shares, Windows, scan};
+use crate::error::{Error, Result};
+use sigbank_format::limits::MAX_FLATBUFFER;
+use sigbank_format::model::{DType, Field, FieldType, Kind, Schema, array::byte_len};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How recordings become records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cut {
+    /// One record each; all must have the same length.
+    #[default]
+    Whole,
+    /// Windows along the first axis.
+    Windows(Windows),
+    /// One record for each place on the first axis, without that axis: a matrix of traces, a stack of images.
+    Rows,
+}
+
+/// The choices of [`plan`].
+#[derive(Debug, Clone, Default)]
+pub struct PackOptions {
+    /// How recordings become records.
+    pub cut: Cut,
+    /// The dtype of `signal`; the files' own where there is none.
+    pub dtype: Option<DType>,
+    /// Which channels are kept.
+    pub channels: Channels,
+    /// Samples per second of the files that do not say it (npy, npz).
+    pub sample_rate: Option<f64>,
+    /// Whether files of different sample rates may go into one dataset.
+    pub mixed_rates: bool,
+    /// The share of the files for each split.
+    pub shares: Shares,
+    /// Decides which file goes to which split.
+    pub seed: u64,
+    /// Whether files that cannot be read are counted and listed instead of ending the run. They are then read twice:
+    /// a file that fails in its middle must leave nothing behind.
+    pub skip_bad: bool,
+}
+
+/// One array of one file.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    /// Position in [`Plan::files`].
+    pub file: usize,
+    /// The member of an npz.
+    pub member: Option<String>,
+    /// What stands in the field `source`.
+    pub source: String,
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub rate: Option<f64>,
+    /// Position in the names of the shares.
+    pub split: usize,
+}
+
+impl Item {
+    pub(super) fn rows(&self) -> u64 {
+        self.shape.first().map_or(0, |r| *r as u64)
+    }
+    /// Elements of one row.
+    pub(super) fn width(&self) -> usize {
+        self.shape.iter().skip(1).product()
+    }
+}
+
+/// What packing will do. Made by [`plan`], carried out by [`super::run`].
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(super) files: Vec<Candidate>,
+    pub(super) items: Vec<Item>,
+    pub(super) cut: Cut,
+    pub(super) dtype: DType,
+    pub(super) channels: Channels,
+    pub(super) splits: Vec<String>,
+    pub(super) schema: Schema,
+    pub(super) report: PackReport,
+}
+
+impl Plan {
+    /// The fields of the records: `signal`, `start` (int64, the first sample), `source` (the file, relative to its folder, and
+    /// after a `#` the member of an npz) and `sample_rate` (float64, hertz; NaN where no file says it).
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    /// The splits, in the order of the shares.
+    pub fn splits(&self) -> &[String] {
+        &self.splits
+    }
+    /// How many records there will be.
+    pub fn records(&self) -> u64 {
+        self.items.iter().map(|i| count(&self.cut, i.rows())).sum()
+    }
+    /// Bytes of the files that will be read.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.size).sum()
+    }
+    /// What is known before the run: what is skipped and why.
+    pub fn report(&self) -> &PackReport {
+        &self.report
+    }
+}
+
+/// Records that an array of `rows` gives.
+pub(super) fn count(cut: &Cut, rows: u64) -> u64 {
+    match cut {
+        Cut::Whole => 1,
+        Cut::Windows(w) => w.count(rows),
+        Cut::Rows => rows,
+    }
+}
+
+/// Looks at every file and decides what packing it means.
+///
+/// # Errors
+/// `Invalid` lists the files that differ in what all records must share (dtype, channels, sample rate, length) with the
+/// choice that settles it, or says that nothing is there to pack; a file that cannot be read is named, unless
+/// [`PackOptions::skip_bad`].
+pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
+    if options.cut == Cut::Rows && options.channels != Channels::All {
+        return Err(Error::invalid("the records are single rows, which have no channels")
+            .remedy("leave --mono and --channel out, or cut windows instead"));
+    }
+    let found = scan(folders)?;
+    let mut report = PackReport { litter: found.litter, others: found.others, ..Default::default() };
+    let mut skip = |source: String, reason: String, path: String| {
+        if !options.skip_bad {
+            return Err(Error::invalid(reason).at(path).remedy("repair or remove it, or leave such files out with --skip-bad"));
+        }
+        report.bad.push(Skipped { source, reason });
+        Ok(())
+    };
+    for (source, reason) in found.bad {
+        skip(source.clone(), reason, source)?;
+    }
+    let mut files = Vec::new();
+    let mut items = Vec::new();
+    for candidate in found.candidates {
+        match look(&candidate, options) {
+            Ok(arrays) => {
+                let file = files.len();
+                items.extend(arrays.into_iter().map(|item| Item { file, ..item }));
+                files.push(candidate);
+            }
+            Err(e) if options.skip_bad => skip(candidate.source, e.message().to_owned(), String::new())?,
+            Err(e) => return Err(e),
+        }
+    }
+    items.retain(|item| {
+        let fits = count(&options.cut, item.rows()) > 0;
+        if !fits {
+            report.too_short.push(Skipped { source: item.source.clone(), reason: format!("{} samples", item.rows()) });
+        }
+        fits
+    });
+    drop_empty_files(&mut files, &mut items);
+    let Some(first) = items.first().cloned() else {
+        return Err(nothing(folders, &report));
+    };
+    agree(&items, options)?;
+    assign(&files, &mut items, options);
+    let dtype = options.dtype.clone().unwrap_or_else(|| first.dtype.clone().with_order(sigbank_format::model::ByteOrder::Little));
+    for item in &items {
+        Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.within(format!("'{}'", item.source)))?;
+    }
+    let schema = schema(&first, &dtype, options)?;
+    let splits = options.shares.names().into_iter().map(str::to_owned).collect();
+    Ok(Plan { files, items, cut: options.cut, dtype, channels: options.channels, splits, schema, report })
+}
+
+/// The arrays of one file.
+fn look(candidate: &Candidate, options: &PackOptions) -> Result<Vec<Item>> {
+    let recordings = recording::open(candidate)?;
+    recordings
+        .into_iter()
+        .map(|mut r| {
+            let source = match &r.member {
+                Some(member) => format!("{}#{member}", candidate.source),
+                None => candidate.source.clone(),
+            };
+            let at = |e: Error| e.at(candidate.path.display());
+            if r.shape.is_empty() {
+                let what = r.member.as_ref().map(|m| format!("member '{m}': ")).unwrap_or_default();
+                return Err(at(Error::invalid(format!("{what}a single value has no axis to cut"))
+                    .remedy("leave it out with --skip-bad, or remove it")));
+            }
+            if options.skip_bad {
+                read_through(&mut r).map_err(at)?;
+            }
+            Ok(Item {
+                file: 0,
+                member: r.member,
+                source,
+                dtype: r.dtype,
+                shape: r.shape,
+                rate: r.rate.or(options.sample_rate),
+                split: 0,
+            })
+        })
+        .collect()
+}
+
+/// Decodes everything once, to know that it can be decoded.
+fn read_through(r: &mut Recording) -> Result<()> {
+    let rows = r.shape.first().map_or(0, |r| *r as u64);
+    let block = r.block_rows();
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    while at < rows {
+        let n = block.min(rows - at);
+        buffer.clear();
+        r.read(at, n, &mut buffer)?;
+        at += n;
+    }
+    Ok(())
+}
+
+fn drop_empty_files(files: &mut Vec<Candidate>, items: &mut [Item]) {
+    let mut new_place = vec![None; files.len()];
+    let mut kept = Vec::new();
+    for item in items {
+        let Some(slot) = new_place.get_mut(item.file) else { continue };
+        item.file = *slot.get_or_insert_with(|| {
+            kept.extend(files.get(item.file).cloned());
+            kept.len() - 1
+        });
+    }
+    *files = kept;
+}
+
+fn nothing(folders: &[PathBuf], report: &PackReport) -> Error {
+    let shown: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+    let mut found = Vec::new();
+    for (n, what) in [
+        (report.others.len(), "of other kinds"),
+        (report.too_short.len(), "too short for one window"),
+        (report.bad.len(), "not readable"),
+    ] {
+        if n > 0 {
+            found.push(format!("{n} {what}"));
+        }
+    }
+    let found = if found.is_empty() { "no file at all".into() } else { format!("files there: {}", found.join(", ")) };
+    Error::invalid(format!("nothing to pack ({found})"))
+        .at(shown.join(", "))
+        .remedy("pack reads wav, flac, ogg, npy and npz files; a smaller --window or --pad takes shorter ones")
+}
+
+/// All records must have one dtype and shape, and one sample rate unless told otherwise.
+fn agree(items: &[Item], options: &PackOptions) -> Result<()> {
+    if options.dtype.is_none() {
+        same(
+            items,
+            "dtype",
+            |i| i.dtype.clone().with_order(sigbank_format::model::ByteOrder::Little).name(),
+            "choose one for all with --dtype",
+        )?;
+    }
+    let choose = "pick one channel with --channel N or mix them with --mono";
+    match options.channels {
+        Channels::All => same(items, "channels", |i| shape_text(i.shape.get(1..).unwrap_or_default()), choose)?,
+        // One channel of each is as good as a mono file; deeper arrays have no channels.
+        Channels::Mono | Channels::One(_) => {
+            if let Some(deep) = items.iter().find(|i| i.shape.len() > 2) {
+                let what = format!("'{}' has the shape {:?}, which has no channels", deep.source, deep.shape);
+                return Err(Error::invalid(what).remedy("leave --mono and --channel out"));
+            }
+        }
+    }
+    if options.cut == Cut::Whole {
+        same(items, "length", |i| format!("{} samples", i.rows()), "cut them into windows with --window N")?;
+    }
+    if !options.mixed_rates {
+        let rate = |i: &Item| i.rate.map_or("not known".into(), |r| format!("{r} Hz"));
+        same(
+            items,
+            "sample rate",
+            rate,
+            "keep them side by side with --mixed-rates, or give the one that is not known with --sample-rate",
+        )?;
+    }
+    Ok(())
+}
+
+fn shape_text(rest: &[usize]) -> String {
+    match rest {
+        [] => "one".into(),
+        [n] => format!("{n}"),
+        more => format!("shape {more:?}"),
+    }
+}
+
+/// Refuses items that differ, naming those that are in the minority.
+fn same(items: &[Item], what: &str, value: impl Fn(&Item) -> String, remedy: &str) -> Result<()> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for item in items {
+        groups.entry(value(item)).or_default().push(&item.source);
+    }
+    if groups.len() < 2 {
+        return Ok(());
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, files)| std::cmp::Reverse(files.len()));
+    let listed: Vec<String> = groups
+        .iter()
+        .enumerate()
+        .take(8)
+        .map(|(rank, (value, files))| {
+            let names: Vec<_> = files.iter().take(if rank == 0 { 1 } else { 10 }).copied().collect();
+            let more = if files.len() > names.len() { ", …" } else { "" };
+            format!("{value} in {} ({}{more})", files.len(), names.join(", "))
+        })
+        .collect();
+    let more = if groups.len() > 8 { format!("; {} more values", groups.len() - 8) } else { String::new() };
+    Err(Error::invalid(format!("the files differ in {what}: {}{more}", listed.join("; "))).remedy(remedy))
+}
+
+/// Every array of a file goes where the file goes.
+fn assign(files: &[Candidate], items: &mut [Item], options: &PackOptions) {
+    let names: Vec<&str> = files.iter().map(|f| f.source.as_str()).collect();
+    let splits = options.shares.assign(&names, options.seed);
+    for item in items {
+        item.split = splits.get(item.file).copied().unwrap_or(0);
+    }
+}
+
+fn schema(first: &Item, dtype: &DType, options: &PackOptions) -> Result<Schema> {
+    let rest = match options.channels {
+        Channels::All => first.shape.get(1..).unwrap_or_default(),
+        Channels::Mono | Channels::One(_) => &[],
+    };
+    let along = match options.cut {
+        Cut::Whole => first.shape.first().copied(),
+        Cut::Windows(w) => Some(usize::try_from(w.window()).unwrap_or(usize::MAX)),
+        Cut::Rows => None,
+    };
+    let shape: Vec<usize> = along.into_iter().chain(rest.iter().copied()).collect();
+    if shape.contains(&0) {
+        return Err(Error::invalid(format!("'{}' has the shape {:?}: it is empty", first.source, first.shape))
+            .remedy("remove such files"));
+    }
+    // A record is in memory as a whole, and no container holds a larger one.
+    let bytes = byte_len(dtype, &shape).map_err(Error::from)?;
+    if bytes as u64 > MAX_FLATBUFFER {
+        return Err(Error::limit(format!("a record of {bytes} bytes, where {MAX_FLATBUFFER} are the limit"))
+            .remedy("choose a smaller --window"));
+    }
+    let field = |name: &str, ty| Field { name: name.into(), ty, metadata: Default::default() };
+    let number = |kind| Ok::<_, Error>(FieldType::Array { dtype: DType::new(kind, 8)?, shape: vec![] });
+    Ok(Schema {
+        fields: vec![
+            field("signal", FieldType::Array { dtype: dtype.clone(), shape }),
+            field("start", number(Kind::Int)?),
+            field("source", FieldType::Str),
+            field("sample_rate", number(Kind::Float)?),
+        ],
+    })
+}

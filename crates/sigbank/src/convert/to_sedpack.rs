@@ -1,0 +1,95 @@
+//! Packing into a new Sedpack dataset.
+
+use super::plan::Plan;
+use super::report::PackReport;
+use super::run::{Progress, run};
+use super::staging::Staging;
+use crate::error::{Error, Result};
+use crate::layout::sedpack::{Dataset, FillerOptions, Info, SPLITS};
+use serde_json::{Value, json};
+use sigbank_format::model::{FieldType, Metadata, Schema};
+use std::path::Path;
+
+/// How the new dataset is stored.
+#[derive(Debug, Clone)]
+pub struct SedpackTarget {
+    /// The compression of each shard, by Sedpack's word: empty, `GZIP`, `ZLIB`, `BZ2`, `LZMA`, `LZ4` or `ZSTD`.
+    pub compression: String,
+    /// The checksums of each file, such as `sha256`.
+    pub checksums: Vec<String>,
+    /// Most records in a shard.
+    pub examples_per_shard: u64,
+    /// What the dataset is, in words.
+    pub description: String,
+    /// Threads that decode, and as many that compress; 0 for one a core, at most 4.
+    pub threads: usize,
+}
+
+impl Default for SedpackTarget {
+    fn default() -> Self {
+        Self {
+            compression: "ZSTD".into(),
+            checksums: vec!["sha256".into()],
+            examples_per_shard: 256,
+            description: String::new(),
+            threads: 0,
+        }
+    }
+}
+
+/// Carries a plan out into a new dataset at `dest`, which appears there when it is complete, or not at all.
+///
+/// # Errors
+/// `AlreadyExists` where the destination is taken; `Invalid` for a split, compression or checksum that Sedpack does not have;
+/// else as [`run`].
+pub fn pack(plan: &Plan, dest: &Path, target: &SedpackTarget, progress: &mut dyn FnMut(&Progress)) -> Result<PackReport> {
+    if let Some(name) = plan.splits().iter().find(|s| !SPLITS.contains(&s.as_str())) {
+        return Err(
+            Error::invalid(format!("Sedpack has no split '{name}'")).remedy(format!("its splits are {}", SPLITS.join(", ")))
+        );
+    }
+    let structure = json!({
+        "saved_data_description": attributes(plan.schema()),
+        "compression": target.compression,
+        "examples_per_shard": target.examples_per_shard,
+        "hash_checksum_algorithms": target.checksums,
+        "shard_file_type": "fb",
+    });
+    let info = Info::new(object(json!({ "description": target.description })), object(structure))?;
+    let staging = Staging::new(dest)?;
+    let threads = match target.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+        n => n,
+    };
+    let report = {
+        let dataset = Dataset::create(staging.dir(), info)?;
+        let sink = dataset.sink(FillerOptions { threads, ..Default::default() });
+        run(plan, &sink, threads, progress)?
+    };
+    staging.publish()?;
+    Ok(report)
+}
+
+fn object(value: Value) -> Metadata {
+    match value {
+        Value::Object(o) => o,
+        _ => Metadata::new(),
+    }
+}
+
+/// The fields as Sedpack declares them.
+fn attributes(schema: &Schema) -> Vec<Value> {
+    schema
+        .fields
+        .iter()
+        .map(|f| {
+            let (dtype, shape) = match &f.ty {
+                FieldType::Array { dtype, shape } => (dtype.name(), shape.clone()),
+                FieldType::Int => ("int".into(), vec![]),
+                FieldType::Str => ("str".into(), vec![]),
+                FieldType::Bytes { len } => ("bytes".into(), len.iter().copied().collect()),
+            };
+            json!({ "name": f.name, "dtype": dtype, "shape": shape, "custom_metadata": f.metadata })
+        })
+        .collect()
+}
