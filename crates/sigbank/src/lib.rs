@@ -3,7 +3,11 @@
 
 pub mod convert;
 pub mod error;
+pub mod layout;
 pub mod store;
 pub mod uri;
+
+/// The data model and the codecs.
+pub use sigbank_format as format;
 
 pub use error::{Code, Error, Result};

@@ -1,0 +1,68 @@
+//! What a dataset can do, whatever its layout: [`Source`] to read, [`Sink`] to write, [`open`] to find out which layout a
+//! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
+
+pub mod sedpack;
+mod source;
+mod summary;
+
+pub use source::{Collected, RowSink, Source, Split, Units, Verified, fixed_lens, is_array, read};
+pub use summary::{Summary, summary};
+
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One record to write: each field's bytes, in the order of the schema. An array's are its elements in C order,
+/// little-endian, of the declared dtype; an `int`'s the 8 bytes of an int64; a `str`'s its UTF-8.
+pub type RawRecord<'a> = [&'a [u8]];
+
+/// Metadata that a run of records shares where the layout keeps it once for all of them (Sedpack: the shard's).
+pub type GroupMetadata = sigbank_format::model::Metadata;
+
+/// Takes the records of one writer. Records become readable with [`Sink::commit`], not before.
+pub trait RecordWriter: Send {
+    /// Adds one record to a split, with the metadata its group shares.
+    ///
+    /// # Errors
+    /// `Invalid` names the field and the record where a value does not fit; `Storage` is an earlier background write's
+    /// failure. A record that fails is not written, and the writer goes on.
+    fn append(&mut self, split: &str, record: &RawRecord<'_>, group: Option<&GroupMetadata>) -> Result<()>;
+    /// Writes what is open and waits for everything in the background. The token says what was written.
+    fn finish(self: Box<Self>) -> Result<Token>;
+}
+
+/// What one finished writer wrote, for [`Sink::commit`]: JSON that can be sent to another process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Token(pub serde_json::Value);
+
+/// What a commit made visible.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Committed {
+    /// Records by split, this commit's only.
+    pub records: BTreeMap<String, u64>,
+    /// The digest of the new root.
+    pub root: String,
+}
+
+/// A dataset that is being written.
+pub trait Sink: Send + Sync {
+    /// A writer of its own for one worker; several may write at once.
+    fn writer(&self) -> Result<Box<dyn RecordWriter>>;
+    /// Makes everything that the tokens name visible in one step, durably: all or nothing.
+    fn commit(&self, tokens: Vec<Token>) -> Result<Committed>;
+}
+
+/// Opens a dataset of any layout, read-only.
+///
+/// # Errors
+/// `NotFound` where nothing is, `Unsupported` where what is there is no dataset of a known layout.
+pub fn open(path: &str) -> Result<Arc<dyn Source>> {
+    let root = std::path::Path::new(path);
+    if root.join(sedpack::ROOT).is_file() {
+        return Ok(Arc::new(sedpack::Dataset::open(root, Default::default())?));
+    }
+    if !root.exists() {
+        return Err(Error::not_found("there is nothing here").at(path).remedy("check the path"));
+    }
+    Err(Error::unsupported("no dataset of a known layout is here").at(path).remedy(format!("a Sedpack dataset has a file {} in its root", sedpack::ROOT)))
+}

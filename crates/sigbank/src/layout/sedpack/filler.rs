@@ -1,0 +1,392 @@
+//! Filling a dataset.
+
+use super::commit::{self, Changes};
+use super::info::known_split;
+use super::lists::{LIST, ListRef, ShardInfo};
+use super::pool::{Job, Pool, Shared};
+use super::progress::{self, Record, Session};
+use super::{Dataset, check};
+use crate::error::{Error, Result};
+use crate::layout::{GroupMetadata, RawRecord, Token};
+use crate::uri::RelPath;
+use serde_json::{Value, json};
+use sigbank_format::container::flatbuffer::ShardBuilder;
+use sigbank_format::model::Metadata;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Names generated in a directory before a new one is drawn at the level above.
+const BRANCHING: u32 = 1000;
+/// Most memory that is reserved for a shard before it is filled.
+const RESERVE: usize = 256 << 20;
+
+/// How a dataset is filled.
+#[derive(Debug, Clone)]
+pub struct FillerOptions {
+    /// A directory below the split that is this writer's own, for workers whose lists a coordinator merges. Without it the
+    /// writer itself updates the root when it finishes.
+    pub relative_path: Option<RelPath>,
+    /// Threads that encode, hash and write; at least one.
+    pub threads: usize,
+    /// Whether a power failure after the commit loses nothing.
+    pub durable: bool,
+    /// Whether finishing updates the root; by default a writer without a path of its own does.
+    pub update_root: Option<bool>,
+}
+
+impl Default for FillerOptions {
+    fn default() -> Self {
+        Self { relative_path: None, threads: 1, durable: true, update_root: None }
+    }
+}
+
+/// Shards that were written and are not visible yet, by the list they go into.
+#[derive(Debug, Default)]
+pub struct Written {
+    pub(super) shards: Vec<(RelPath, Vec<ShardInfo>)>,
+    pub(super) sessions: Vec<Session>,
+}
+
+struct Open {
+    split: String,
+    metadata: Metadata,
+    shard: ShardBuilder,
+}
+
+/// Three directories of 10 hexadecimal digits, then names of 32.
+struct Names {
+    dirs: [String; 3],
+    used: [u32; 3],
+}
+
+fn random_name(len: usize) -> String {
+    let mut name = uuid::Uuid::new_v4().simple().to_string();
+    name.truncate(len);
+    name
+}
+
+impl Names {
+    fn new() -> Self {
+        Self { dirs: std::array::from_fn(|_| random_name(10)), used: [1, 1, 0] }
+    }
+    /// The directory of the next shard, below the split and the writer's own path.
+    fn next(&mut self) -> String {
+        for level in (0..3).rev() {
+            if let Some(used) = self.used.get_mut(level).filter(|u| level == 0 || **u < BRANCHING) {
+                *used += 1;
+                for below in level + 1..3 {
+                    if let (Some(dir), Some(used)) = (self.dirs.get_mut(below), self.used.get_mut(below)) {
+                        *dir = random_name(10);
+                        *used = 1;
+                    }
+                }
+                break;
+            }
+            if level == 1 {
+                // Also the top level draws a new name then, without a bound.
+                self.dirs[0] = random_name(10);
+            }
+        }
+        self.dirs.join("/")
+    }
+}
+
+/// Writes records into shards. Nothing is visible before [`Filler::finish`]; what is dropped without it stays invisible, and
+/// the next filler of the same path adopts its finished shards.
+pub struct Filler {
+    dataset: Dataset,
+    options: FillerOptions,
+    attributes: Vec<(String, Option<usize>)>,
+    aligns: Vec<usize>,
+    most: usize,
+    suffix: &'static str,
+    open: Vec<Open>,
+    names: Names,
+    running: Option<(Arc<Shared>, Pool)>,
+    jobs: usize,
+    process: u32,
+}
+
+impl std::fmt::Debug for Filler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Filler({}, {} shards)", self.dataset.store().location(), self.jobs)
+    }
+}
+
+impl Filler {
+    pub(super) fn new(dataset: Dataset, options: FillerOptions) -> Result<Self> {
+        if !dataset.store().capabilities().write {
+            return Err(Error::read_only("the dataset cannot be written here").at(dataset.store().location()));
+        }
+        let info = dataset.info();
+        let structure = info.structure();
+        let lens = crate::layout::fixed_lens(&structure.schema)?;
+        let attributes: Vec<_> = structure.schema.fields.iter().zip(lens).map(|(f, len)| (f.name.clone(), len)).collect();
+        if attributes.is_empty() {
+            return Err(Error::invalid("the dataset declares no attributes").at(dataset.store().location()));
+        }
+        Ok(Self {
+            attributes,
+            aligns: structure.schema.fields.iter().map(|f| super::structure::alignment(&f.ty)).collect(),
+            most: structure.examples_per_shard as usize,
+            suffix: structure.file_type.as_str(),
+            open: Vec::new(),
+            names: Names::new(),
+            running: None,
+            jobs: 0,
+            process: std::process::id(),
+            dataset,
+            options,
+        })
+    }
+
+    fn updates_root(&self) -> bool {
+        self.options.update_root.unwrap_or(self.options.relative_path.is_none())
+    }
+
+    fn own(&self) -> &str {
+        self.options.relative_path.as_ref().map_or("", RelPath::as_str)
+    }
+
+    /// The place of the split's open shard; a new one where there is none or where its metadata differ.
+    fn open_shard(&mut self, split: &str, group: Option<&GroupMetadata>, bytes: usize) -> Result<usize> {
+        known_split(split)?;
+        if let Some(at) = self.open.iter().position(|o| o.split == split) {
+            let Some(open) = self.open.get(at) else { return Ok(at) };
+            let other = group.is_some_and(|g| !g.is_empty() && *g != open.metadata);
+            if !open.shard.is_empty() && (other || open.shard.len() >= self.most || !open.shard.fits(bytes)) {
+                self.close(at)?;
+            }
+            if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty())) {
+                if open.shard.is_empty() {
+                    open.metadata = group.clone();
+                }
+            }
+            return Ok(at);
+        }
+        let metadata = group.cloned().unwrap_or_default();
+        let shard = self.builder();
+        self.open.push(Open { split: split.to_owned(), metadata, shard });
+        Ok(self.open.len() - 1)
+    }
+
+    fn builder(&self) -> ShardBuilder {
+        let spare = self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
+        spare.unwrap_or_else(|| {
+            let mut new = ShardBuilder::new(self.aligns.clone());
+            let bytes: usize = self.attributes.iter().map(|(_, len)| len.unwrap_or(0)).sum();
+            new.reserve(self.most.min(RESERVE / bytes.max(1)), bytes);
+            new
+        })
+    }
+
+    fn start(&mut self) -> Result<&(Arc<Shared>, Pool)> {
+        if self.running.is_none() {
+            let info = self.dataset.info();
+            let structure = info.structure();
+            let store = self.dataset.inner.store.clone();
+            let shared = Arc::new(Shared {
+                session: Session::begin(&*store, &random_name(32))?,
+                store,
+                compression: structure.compression,
+                algorithms: structure.algorithms.clone(),
+                own: self.own().to_owned(),
+                finished: Mutex::default(),
+                spare: Mutex::default(),
+            });
+            let pool = Pool::start(&shared, self.options.threads)?;
+            self.running = Some((shared, pool));
+        }
+        self.running.as_ref().ok_or_else(|| Error::storage("the threads that write shards have ended"))
+    }
+
+    /// Hands the open shard at `at` to the threads; a fresh one takes its place, with the same metadata.
+    fn close(&mut self, at: usize) -> Result<()> {
+        let Some(split) = self.open.get(at).map(|o| o.split.clone()) else { return Ok(()) };
+        let mut dir = RelPath::parse(&split)?;
+        if let Some(own) = &self.options.relative_path {
+            dir = dir.join(own.as_str())?;
+        }
+        let dir = dir.join(&self.names.next())?;
+        let (path, list) = (dir.join(&format!("{}.{}", random_name(32), self.suffix))?, dir.join(LIST)?);
+        self.start()?;
+        let fresh = self.builder();
+        let Some(open) = self.open.get_mut(at) else { return Ok(()) };
+        let shard = std::mem::replace(&mut open.shard, fresh);
+        let job = Job { number: self.jobs, path, list, shard, metadata: open.metadata.clone() };
+        self.jobs += 1;
+        let (shared, pool) = self.start()?;
+        shared.finished.lock().unwrap_or_else(PoisonError::into_inner).push(None);
+        pool.give(job)
+    }
+
+    /// Adds one record: each attribute's bytes, in the declared order, to a split, with the metadata that its shard has; other
+    /// metadata than the open shard's close it and open a new one, none or empty ones keep it.
+    ///
+    /// # Errors
+    /// `Invalid` names the attribute; the record is not written then, and the filler goes on.
+    pub fn append(&mut self, split: &str, record: &RawRecord<'_>, group: Option<&GroupMetadata>) -> Result<()> {
+        if self.process != std::process::id() {
+            return Err(Error::invalid("this filler belongs to the process that made it").remedy("make one filler in each process, with a relative path of its own"));
+        }
+        if record.len() != self.attributes.len() {
+            return Err(Error::invalid(format!("{} values for {} attributes", record.len(), self.attributes.len())));
+        }
+        let mut bytes = 0usize;
+        for ((name, len), value) in self.attributes.iter().zip(record) {
+            if len.is_some_and(|len| len != value.len()) {
+                return Err(Error::invalid(format!("attribute '{name}': {} bytes are given, {} are declared", value.len(), len.unwrap_or(0))));
+            }
+            bytes = bytes.saturating_add(value.len());
+        }
+        let at = self.open_shard(split, group, bytes)?;
+        let Some(open) = self.open.get_mut(at) else { return Err(Error::invalid("no shard is open")) };
+        open.shard.push(record)?;
+        if open.shard.len() >= self.most { self.close(at) } else { Ok(()) }
+    }
+
+    /// Closes the open shards and waits for all of them. Shards that could not be written are an error that says how many
+    /// records are missing; the others are in the result all the same.
+    pub(super) fn close_all(&mut self) -> (Written, Result<()>) {
+        let mut failed = Ok(());
+        for at in 0..self.open.len() {
+            if self.open.get(at).is_some_and(|o| !o.shard.is_empty()) {
+                if let Err(e) = self.close(at) {
+                    failed = Err(e);
+                }
+            }
+        }
+        self.open.clear();
+        let mut written = Written::default();
+        let Some((shared, mut pool)) = self.running.take() else { return (written, failed) };
+        pool.join();
+        drop(pool);
+        let (mut missing, mut shards, mut first) = (0, 0, None);
+        let mut by_list: Vec<(RelPath, Vec<ShardInfo>)> = Vec::new();
+        let mut place: BTreeMap<RelPath, usize> = BTreeMap::new();
+        for done in std::mem::take(&mut *shared.finished.lock().unwrap_or_else(PoisonError::into_inner)) {
+            match done {
+                Some(done) => match done.result {
+                    Ok(shard) => {
+                        let at = *place.entry(done.list.clone()).or_insert_with(|| {
+                            by_list.push((done.list.clone(), Vec::new()));
+                            by_list.len() - 1
+                        });
+                        if let Some((_, shards)) = by_list.get_mut(at) {
+                            shards.push(shard);
+                        }
+                    }
+                    Err(e) => {
+                        (missing, shards) = (missing + done.examples, shards + 1);
+                        first.get_or_insert(e);
+                    }
+                },
+                None => {
+                    shards += 1;
+                    first.get_or_insert_with(|| Error::storage("a thread ended before its shard was written"));
+                }
+            }
+        }
+        if let Some(e) = first {
+            failed = Err(e.within(format!("{shards} of {} shards with {missing} examples could not be written and are not listed", self.jobs)));
+        }
+        written.shards = by_list;
+        if let Ok(shared) = Arc::try_unwrap(shared).map_err(|_| ()) {
+            written.sessions.push(shared.session);
+        }
+        (written, failed)
+    }
+
+    /// Closes the open shards, waits for the threads and, where this filler updates the root, makes everything visible. Gives
+    /// the pointers that a coordinator passes to [`Dataset::write_config`]: one a split that was written to.
+    ///
+    /// # Errors
+    /// `Storage` says how many records are missing when a shard could not be written; the others are visible all the same.
+    pub fn finish(&mut self) -> Result<Vec<ListRef>> {
+        let (written, failed) = self.close_all();
+        let store = self.dataset.inner.store.clone();
+        let tops = match (&self.options.relative_path, self.updates_root()) {
+            (_, true) => {
+                self.dataset.publish(written, self.own(), self.options.durable)?;
+                Vec::new()
+            }
+            (Some(own), false) => {
+                let mut all = written.shards;
+                let (adopted, dead) = self.dataset.adopt(self.own())?;
+                all.splice(0..0, adopted);
+                let tops = commit::write_own(&*store, own, self.options.durable, all)?;
+                end(&*store, written.sessions.into_iter().chain(dead))?;
+                tops
+            }
+            (None, false) => {
+                let lists = written.shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
+                end(&*store, written.sessions)?;
+                lists
+            }
+        };
+        failed.map(|()| tops)
+    }
+}
+
+fn end(store: &dyn crate::store::Store, sessions: impl IntoIterator<Item = Session>) -> Result<()> {
+    sessions.into_iter().try_for_each(|session| session.end(store))
+}
+
+impl Dataset {
+    /// Shards that killed writers of the path `own` finished and that still are as they were recorded.
+    fn adopt(&self, own: &str) -> Result<(Vec<(RelPath, Vec<ShardInfo>)>, Vec<Session>)> {
+        let (mut shards, mut sessions) = (Vec::new(), Vec::new());
+        let info = self.info();
+        let mut buffer = vec![0; 1 << 20];
+        for (session, records) in progress::dead_sessions(self.store(), own)? {
+            for Record { list, shard } in records {
+                // A shard that was not flushed before the power failed is no longer whole: it stays an orphan.
+                if check::shard_ok(self.store(), &info.structure().algorithms, &self.inner.reader, &shard, &mut buffer).is_ok() {
+                    shards.push((list, vec![shard]));
+                }
+            }
+            sessions.push(session);
+        }
+        Ok((shards, sessions))
+    }
+
+    /// Makes written shards visible, and those that killed writers left.
+    pub(super) fn publish(&self, written: Written, own: &str, durable: bool) -> Result<u64> {
+        let (adopted, dead) = self.adopt(own)?;
+        let done = commit::commit(self.store(), self.inner.options.allow_newer, durable, |_| {
+            Ok(Changes { shards: adopted.into_iter().chain(written.shards).collect(), ..Default::default() })
+        })?;
+        end(self.store(), written.sessions.into_iter().chain(dead))?;
+        if done.changed {
+            self.refresh()?;
+        }
+        Ok(done.shards)
+    }
+
+    /// Writes a list that nothing names yet.
+    fn write_leaf(&self, path: &RelPath, shards: &[ShardInfo]) -> Result<ListRef> {
+        let mut list = super::ShardsList::new(path.clone());
+        list.shards.extend_from_slice(shards);
+        let bytes = list.to_bytes()?;
+        self.store().create(path, &[&bytes])?;
+        Ok(list.pointer(sigbank_format::checksum::digest_all(&self.info().structure().algorithms, &[&bytes])))
+    }
+}
+
+impl Written {
+    pub(super) fn to_token(&self) -> Token {
+        let lists = self.shards.iter().map(|(list, shards)| json!({"list": list.as_str(), "shards": shards.iter().map(ShardInfo::to_value).collect::<Vec<_>>()}));
+        Token(Value::Array(lists.collect()))
+    }
+
+    pub(super) fn from_token(token: &Token) -> Result<Self> {
+        let wrong = || Error::invalid("this is no token of a Sedpack writer");
+        let mut written = Self::default();
+        for entry in token.0.as_array().ok_or_else(wrong)? {
+            let list = RelPath::parse(entry.get("list").and_then(Value::as_str).ok_or_else(wrong)?)?;
+            let shards = entry.get("shards").and_then(Value::as_array).ok_or_else(wrong)?;
+            written.shards.push((list, shards.iter().map(ShardInfo::parse).collect::<Result<_>>()?));
+        }
+        Ok(written)
+    }
+}

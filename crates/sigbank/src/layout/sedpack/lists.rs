@@ -1,0 +1,232 @@
+//! `shards_list.json`: the shards of one directory and the lists of the directories below it.
+
+use crate::error::{Error, Result};
+use crate::uri::RelPath;
+use sigbank_format::model::Metadata;
+use serde_json::Value;
+
+/// The name of every shards list.
+pub const LIST: &str = "shards_list.json";
+
+/// A file of the dataset and its checksums, in the order of the structure's algorithms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileInfo {
+    /// Its path below the dataset's root.
+    pub path: RelPath,
+    /// Lower-case hex digests.
+    pub checksums: Vec<String>,
+}
+
+/// What a list says of one shard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardInfo {
+    /// Its files; the first one holds the records.
+    pub files: Vec<FileInfo>,
+    /// Records in it.
+    pub examples: u64,
+    /// What its records share.
+    pub metadata: Metadata,
+    /// Everything that stands in the file, unknown keys included.
+    raw: Metadata,
+}
+
+/// A pointer to a list, with what is below it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListRef {
+    /// The list.
+    pub file: FileInfo,
+    /// Records below it.
+    pub examples: u64,
+    /// Shards below it.
+    pub shards: u64,
+    raw: Metadata,
+}
+
+/// One `shards_list.json`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardsList {
+    /// Where it is.
+    pub path: RelPath,
+    /// Records in its shards and below it.
+    pub examples: u64,
+    /// The shards of this directory, in order.
+    pub shards: Vec<ShardInfo>,
+    /// The lists of the directories below, in order; their records follow those of `shards`.
+    pub children: Vec<ListRef>,
+    raw: Metadata,
+}
+
+/// An object as the reference writes JSON: two spaces, no final line feed.
+pub(super) fn pretty(object: &Metadata) -> Result<Vec<u8>> {
+    serde_json::to_vec_pretty(object).map_err(|e| Error::invalid(format!("cannot be written as JSON: {e}")))
+}
+
+fn as_object<'a>(value: &'a Value, what: &str) -> Result<&'a Metadata> {
+    value.as_object().ok_or_else(|| Error::corrupt(format!("{what}: an object is expected, found {value}")))
+}
+
+fn as_list<'a>(object: &'a Metadata, key: &str) -> Result<&'a [Value]> {
+    match object.get(key) {
+        None => Ok(&[]),
+        Some(v) => Ok(v.as_array().ok_or_else(|| Error::corrupt(format!("{key}: a list is expected, found {v}")))?.as_slice()),
+    }
+}
+
+fn count(object: &Metadata, key: &str) -> Result<u64> {
+    match object.get(key) {
+        None => Ok(0),
+        Some(v) => v.as_u64().ok_or_else(|| Error::corrupt(format!("{key}: a count is expected, found {v}"))),
+    }
+}
+
+fn path(object: &Metadata, key: &str) -> Result<RelPath> {
+    match object.get(key) {
+        Some(Value::String(s)) => RelPath::parse(s).map_err(|e| e.within(key)),
+        other => Err(Error::corrupt(format!("{key}: a path is expected, found {}", other.unwrap_or(&Value::Null)))),
+    }
+}
+
+impl FileInfo {
+    fn parse(value: &Value) -> Result<Self> {
+        let object = as_object(value, "file info")?;
+        let one = |v: &Value| v.as_str().map(str::to_owned).ok_or_else(|| Error::corrupt(format!("hash_checksums: text is expected, found {v}")));
+        Ok(Self { path: path(object, "file_path")?, checksums: as_list(object, "hash_checksums")?.iter().map(one).collect::<Result<_>>()? })
+    }
+    /// As it stands in JSON.
+    pub fn to_value(&self) -> Value {
+        serde_json::json!({"file_path": self.path.as_str(), "hash_checksums": self.checksums})
+    }
+}
+
+impl ShardInfo {
+    /// A new shard of one file.
+    pub fn new(file: FileInfo, examples: u64, metadata: Metadata) -> Self {
+        let mut raw = Metadata::new();
+        raw.insert("file_infos".into(), Value::Array(vec![file.to_value()]));
+        raw.insert("number_of_examples".into(), examples.into());
+        if !metadata.is_empty() {
+            raw.insert("custom_metadata".into(), Value::Object(metadata.clone()));
+        }
+        Self { files: vec![file], examples, metadata, raw }
+    }
+    /// Reads an entry of a list.
+    ///
+    /// # Errors
+    /// `Corrupt` names the key; a path that leaves the dataset is refused.
+    pub fn parse(value: &Value) -> Result<Self> {
+        let raw = as_object(value, "shard info")?;
+        let files = as_list(raw, "file_infos")?.iter().map(FileInfo::parse).collect::<Result<Vec<_>>>()?;
+        if files.is_empty() {
+            return Err(Error::corrupt("file_infos: a shard without a file"));
+        }
+        let metadata = match raw.get("custom_metadata") {
+            None => Metadata::new(),
+            Some(v) => as_object(v, "custom_metadata")?.clone(),
+        };
+        Ok(Self { files, examples: count(raw, "number_of_examples")?, metadata, raw: raw.clone() })
+    }
+    /// As it stands in JSON.
+    pub fn to_value(&self) -> Value {
+        Value::Object(self.raw.clone())
+    }
+    /// The path of the file that holds the records.
+    pub fn path(&self) -> Result<&RelPath> {
+        self.files.first().map(|f| &f.path).ok_or_else(|| Error::corrupt("a shard without a file"))
+    }
+}
+
+impl ListRef {
+    /// Reads a pointer.
+    ///
+    /// # Errors
+    /// `Corrupt` names the key.
+    pub fn parse(value: &Value) -> Result<Self> {
+        let raw = as_object(value, "shard list info")?;
+        let file = FileInfo::parse(raw.get("shard_list_info_file").unwrap_or(&Value::Null)).map_err(|e| e.within("shard_list_info_file"))?;
+        if file.path.file_name() != LIST {
+            return Err(Error::corrupt(format!("'{}': every shards list is called {LIST}", file.path)));
+        }
+        Ok(Self { file, examples: count(raw, "number_of_examples")?, shards: count(raw, "number_of_shards")?, raw: raw.clone() })
+    }
+    /// The same pointer with the unknown keys of the one that it replaces.
+    pub(super) fn keeping(self, old: &Self) -> Self {
+        Self { raw: old.raw.clone(), ..self }
+    }
+    /// As it stands in JSON.
+    pub fn to_value(&self) -> Value {
+        let mut raw = self.raw.clone();
+        raw.insert("shard_list_info_file".into(), self.file.to_value());
+        raw.insert("number_of_examples".into(), self.examples.into());
+        raw.insert("number_of_shards".into(), self.shards.into());
+        Value::Object(raw)
+    }
+}
+
+impl ShardsList {
+    /// A list without shards.
+    pub fn new(path: RelPath) -> Self {
+        Self { path, examples: 0, shards: Vec::new(), children: Vec::new(), raw: Metadata::new() }
+    }
+    /// Reads the list that lies at `path`.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is no such document, names another place, or its counts do not add up.
+    pub fn parse(at: &RelPath, bytes: &[u8]) -> Result<Self> {
+        let raw: Metadata = serde_json::from_slice(bytes).map_err(|e| Error::corrupt(format!("not a JSON object: {e}")))?;
+        let itself = path(&raw, "relative_path_self")?;
+        if itself != *at {
+            return Err(Error::corrupt(format!("relative_path_self: the list lies at '{at}' and says '{itself}'")));
+        }
+        let numbered = |i: usize, e: Error| e.within(format!("shard_files: {i}"));
+        let shards = as_list(&raw, "shard_files")?.iter().enumerate().map(|(i, v)| ShardInfo::parse(v).map_err(|e| numbered(i, e))).collect::<Result<Vec<_>>>()?;
+        let children = as_list(&raw, "children_shard_lists")?.iter().map(ListRef::parse).collect::<Result<Vec<_>>>()?;
+        let list = Self { path: itself, examples: count(&raw, "number_of_examples")?, shards, children, raw };
+        let added = list.sum();
+        if added != Some(list.examples) {
+            return Err(Error::corrupt(format!("number_of_examples: the list says {}, its shards and children hold {}", list.examples, added.unwrap_or(u64::MAX)))
+                .remedy("run a repair, which rebuilds counts"));
+        }
+        Ok(list)
+    }
+    fn sum(&self) -> Option<u64> {
+        let counts = self.shards.iter().map(|s| s.examples).chain(self.children.iter().map(|c| c.examples));
+        counts.fold(Some(0u64), |all, n| all?.checked_add(n))
+    }
+    /// Shards here and below.
+    pub fn count_shards(&self) -> u64 {
+        self.children.iter().fold(self.shards.len() as u64, |all, c| all.saturating_add(c.shards))
+    }
+    /// Puts a child's pointer in the place of its older one, or at the end.
+    pub(super) fn set_child(&mut self, child: ListRef) {
+        match self.children.iter_mut().find(|c| c.file.path == child.file.path) {
+            Some(old) => *old = child.keeping(old),
+            None => self.children.push(child),
+        }
+    }
+    /// The list's bytes, with its count made anew. Empty parts are left out, unknown keys kept.
+    pub(super) fn to_bytes(&mut self) -> Result<Vec<u8>> {
+        self.examples = self.sum().ok_or_else(|| Error::limit("more examples than can be counted"))?;
+        let mut all = Metadata::new();
+        all.insert("relative_path_self".into(), self.path.as_str().into());
+        if self.examples > 0 {
+            all.insert("number_of_examples".into(), self.examples.into());
+        }
+        if !self.shards.is_empty() {
+            all.insert("shard_files".into(), self.shards.iter().map(ShardInfo::to_value).collect());
+        }
+        if !self.children.is_empty() {
+            all.insert("children_shard_lists".into(), self.children.iter().map(ListRef::to_value).collect());
+        }
+        for (key, value) in &self.raw {
+            if !["relative_path_self", "number_of_examples", "shard_files", "children_shard_lists"].contains(&key.as_str()) {
+                all.insert(key.clone(), value.clone());
+            }
+        }
+        pretty(&all)
+    }
+    /// The pointer to this list, given its bytes' checksums.
+    pub(super) fn pointer(&self, checksums: Vec<String>) -> ListRef {
+        let file = FileInfo { path: self.path.clone(), checksums };
+        ListRef { file, examples: self.examples, shards: self.count_shards(), raw: Metadata::new() }
+    }
+}

@@ -1,0 +1,265 @@
+//! The Sedpack layout: packed, split, compressed, hashed shards, listed in a tree of `shards_list.json` under one root,
+//! `dataset_info.json`. Byte-compatible with the reference package `sedpack` 0.2.0; its format document is the source.
+
+mod check;
+mod commit;
+mod filler;
+mod info;
+mod journal;
+mod lists;
+mod pool;
+mod progress;
+mod reader;
+mod sink;
+mod state;
+mod structure;
+mod table;
+
+pub use filler::{Filler, FillerOptions, Written};
+pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
+pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
+pub use sink::SedpackSink;
+pub use structure::{ShardFileType, Structure};
+
+use crate::error::{Code, Error, Result};
+use crate::layout::{RowSink, Source, Split, Units, Verified};
+use crate::store::{LocalStore, Store};
+use crate::uri::RelPath;
+use sigbank_format::model::{Metadata, Schema};
+use state::State;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a dataset is opened.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// Accept a `sedpack_version` newer than [`NEWEST_VERSION`].
+    pub allow_newer: bool,
+}
+
+/// A Sedpack dataset. Clones share one state; [`Source`] reads the state that was newest when it was opened, refreshed or
+/// last written through this object.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    options: OpenOptions,
+    state: Mutex<Arc<State>>,
+    /// Kept here because [`Source`] hands out references: what was there when the dataset was opened.
+    metadata: Metadata,
+    reader: reader::Reader,
+}
+
+impl Dataset {
+    /// Opens the dataset in a directory. Nothing is written, and of the lists nothing is read before it is needed.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, `Unsupported` for a newer version, `Corrupt` or `Invalid` for a root that does not fit
+    /// the format.
+    pub fn open(root: &Path, options: OpenOptions) -> Result<Self> {
+        let store = LocalStore::open(root).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found("there is no Sedpack dataset here").at(root.join(ROOT).display()).remedy("check the path, or create the dataset"),
+            _ => e,
+        })?;
+        Self::open_store(Arc::new(store), options)
+    }
+
+    /// Opens the dataset in a store.
+    pub fn open_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
+        let state = State::load(&*store, options.allow_newer, None)?;
+        let reader = reader::Reader::new(state.info.structure())?;
+        Ok(Self { inner: Arc::new(Inner { metadata: state.info.metadata(), store, options, state: Mutex::new(Arc::new(state)), reader }) })
+    }
+
+    /// Creates an empty dataset in a directory, which may exist as long as it holds no dataset.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where one is; `Unsupported` for a shard file type that cannot be written yet.
+    pub fn create(root: &Path, info: Info) -> Result<Self> {
+        let store = LocalStore::create(root)?;
+        Self::create_store(Arc::new(store), info)
+    }
+
+    /// Creates an empty dataset in a store.
+    pub fn create_store(store: Arc<dyn Store>, info: Info) -> Result<Self> {
+        reader::Reader::new(info.structure())?;
+        let path = RelPath::parse(ROOT)?;
+        store.create(&path, &[&info.to_bytes()?]).map_err(|e| match e.code() {
+            Code::AlreadyExists => Error::already_exists("a dataset is here already").at(store.locate(&path)).remedy("open it to append, or choose another path"),
+            _ => e,
+        })?;
+        if store.capabilities().flush {
+            store.flush(&[path])?;
+        }
+        Self::open_store(store, OpenOptions::default())
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_state(&self, state: State) {
+        let mut now = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !now.same(&state) {
+            *now = Arc::new(state);
+        }
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.inner.store
+    }
+
+    /// Takes up the newest committed state. Shards that were readable stay so: they are never replaced.
+    pub fn refresh(&self) -> Result<()> {
+        self.set_state(State::load(self.store(), self.inner.options.allow_newer, None)?);
+        Ok(())
+    }
+
+    /// Runs `read` on the present state; where that fails because the dataset has moved on, on the newest one.
+    fn with_state<T>(&self, read: impl Fn(&State) -> Result<T>) -> Result<T> {
+        for _ in 0..16 {
+            let state = self.state();
+            let failed = match read(&state) {
+                Err(e) if matches!(e.code(), Code::Corrupt | Code::NotFound) => e,
+                done => return done,
+            };
+            // The journal first: where there is none, a commit that moved the lists has replaced the root by now.
+            let journal = journal::Journal::read(self.store())?;
+            let newest = State::load(self.store(), self.inner.options.allow_newer, journal)?;
+            if newest.same(&state) {
+                return Err(failed);
+            }
+            self.set_state(newest);
+        }
+        Err(Error::conflict("the dataset changes faster than it can be read").at(self.store().location()).remedy("try again when fewer writers are at work"))
+    }
+
+    /// The root as it was last read or written through this object.
+    pub fn info(&self) -> Info {
+        self.state().info.clone()
+    }
+
+    /// Each configured checksum of the root file, in order: they stand for the whole dataset.
+    pub fn checksums(&self) -> Vec<String> {
+        self.state().root_checksums()
+    }
+
+    /// Entries of a split's shards, from the `start`-th to before the `stop`-th, in stored order.
+    ///
+    /// # Errors
+    /// `NotFound` for a split that is not there.
+    pub fn shard_infos(&self, split: &str, start: u64, stop: u64) -> Result<Vec<ShardInfo>> {
+        self.with_state(|state| {
+            let Some(top) = state.info.split(split) else { return state.table(self.store(), split).map(|_| Vec::new()) };
+            let wanted = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
+            table::Walk::new(state, self.store(), top, start).take(wanted).collect()
+        })
+    }
+
+    /// Saves new `metadata` or `dataset_structure` and makes lists that workers wrote reachable, in one step; gives the root's
+    /// file info. Shards that are listed already stay and are not listed twice.
+    ///
+    /// # Errors
+    /// `Corrupt` or `NotFound` for a list that is not as its pointer says; nothing is changed then.
+    pub fn write_config(&self, info: Option<Info>, lists: Vec<ListRef>) -> Result<FileInfo> {
+        commit::commit(self.store(), self.inner.options.allow_newer, true, |state| {
+            let info = match info {
+                Some(new) => Some(state.info.with(Some(new.metadata()), Some(new.structure_object()))?),
+                None => None,
+            };
+            Ok(commit::Changes { lists, info, ..Default::default() })
+        })?;
+        self.refresh()?;
+        Ok(FileInfo { path: RelPath::parse(ROOT)?, checksums: self.checksums() })
+    }
+
+    /// Begins to fill the dataset.
+    ///
+    /// # Errors
+    /// `Invalid` for a path that leaves the split; `ReadOnly` where nothing can be written.
+    pub fn filler(&self, options: FillerOptions) -> Result<Filler> {
+        Filler::new(self.clone(), options)
+    }
+
+    /// The layout-neutral way to fill it.
+    pub fn sink(&self, options: FillerOptions) -> SedpackSink {
+        SedpackSink::new(self.clone(), options)
+    }
+
+    /// Verifies the root's checksums against `expected` (where given), every list, and every file of every shard, and that
+    /// each shard holds as many records as its list says. A commit that was begun and not ended is finished first where the
+    /// dataset can be written. `progress` hears (shards done, shards in all) and stops the run by `false`.
+    ///
+    /// # Errors
+    /// `Corrupt` or `NotFound` names the first file at fault.
+    pub fn check(&self, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
+        self.recover()?;
+        self.refresh()?;
+        self.with_state(|state| state.info.splits().iter().try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ())))?;
+        check::check(self.store(), &self.state(), &self.inner.reader, expected, progress)
+    }
+
+    /// Finishes a commit that a killed writer left unfinished; where nothing can be written readers do without.
+    fn recover(&self) -> Result<()> {
+        let unfinished = journal::Journal::read(self.store())?.is_some();
+        if !unfinished || !self.store().capabilities().write {
+            return Ok(());
+        }
+        match commit::exclusively(self.store(), self.inner.options.allow_newer, true, |_| Ok(())) {
+            Err(e) if e.code() == Code::ReadOnly => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Source for Dataset {
+    fn layout(&self) -> &'static str {
+        "sedpack"
+    }
+    fn location(&self) -> String {
+        self.store().location()
+    }
+    fn metadata(&self) -> &Metadata {
+        &self.inner.metadata
+    }
+    fn schema(&self) -> &Schema {
+        self.inner.reader.schema()
+    }
+    fn splits(&self) -> Vec<Split> {
+        let state = self.state();
+        state.info.splits().iter().map(|(name, list)| Split { name: name.clone(), records: list.examples, units: list.shards }).collect()
+    }
+    fn units(&self, split: &str) -> Result<Arc<Units>> {
+        Ok(self.with_state(|state| state.table(self.store(), split))?.units.clone())
+    }
+    fn unit_name(&self, split: &str, unit: usize) -> Result<String> {
+        Ok(self.with_state(|state| state.table(self.store(), split))?.path(unit)?.to_string())
+    }
+    fn unit_metadata(&self, split: &str, unit: usize) -> Result<Metadata> {
+        Ok(self.with_state(|state| state.table(self.store(), split))?.metadata(unit)?.clone())
+    }
+    fn random_access(&self) -> bool {
+        self.inner.reader.random_access()
+    }
+    fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let table = self.with_state(|state| state.table(self.store(), split))?;
+        let path = table.path(unit)?;
+        self.inner.reader.read(self.store(), &path, table.units.count(unit), records, fields, out)
+    }
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
+        self.check(&[], progress)
+    }
+    fn root_digest(&self) -> Result<String> {
+        let state = self.state();
+        let first = state.info.structure().algorithms.first().copied().unwrap_or(sigbank_format::checksum::Algorithm::Sha256);
+        let digest = sigbank_format::checksum::digest_all(&[first], &[&state.root]).concat();
+        Ok(format!("{}:{digest}", first.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Threads that encode, hash and write full shards.
+
+use super::lists::{FileInfo, ShardInfo};
+use super::progress::Session;
+use crate::error::{Error, Result};
+use crate::store::Store;
+use crate::uri::RelPath;
+use sigbank_format::checksum::{Algorithm, MultiHasher};
+use sigbank_format::compress::{Compression, encode};
+use sigbank_format::container::flatbuffer::ShardBuilder;
+use sigbank_format::model::Metadata;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+/// Bytes that are hashed and written in one step, so that they are still in the cache for the second.
+const CHUNK: usize = 256 << 10;
+
+/// A full shard on its way to the disk.
+pub(super) struct Job {
+    pub(super) number: usize,
+    pub(super) path: RelPath,
+    pub(super) list: RelPath,
+    pub(super) shard: ShardBuilder,
+    pub(super) metadata: Metadata,
+}
+
+/// What became of one shard.
+pub(super) struct Finished {
+    pub(super) list: RelPath,
+    pub(super) examples: u64,
+    pub(super) result: Result<ShardInfo>,
+}
+
+/// What every job needs.
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) compression: Compression,
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) session: Session,
+    /// The writer's path below the split, empty for the default.
+    pub(super) own: String,
+    pub(super) finished: Mutex<Vec<Option<Finished>>>,
+    /// Builders whose memory can be used again.
+    pub(super) spare: Mutex<Vec<ShardBuilder>>,
+}
+
+/// The threads. A job is handed over, not queued: whoever fills waits while all of them are busy, so memory stays at one
+/// shard being filled and one a thread.
+pub(super) struct Pool {
+    give: Option<mpsc::SyncSender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    pub(super) fn start(shared: &Arc<Shared>, threads: usize) -> Result<Self> {
+        let (give, take) = mpsc::sync_channel::<Job>(0);
+        let take = Arc::new(Mutex::new(take));
+        let mut pool = Self { give: Some(give), threads: Vec::new() };
+        for i in 0..threads.max(1) {
+            let (shared, take) = (shared.clone(), take.clone());
+            let run = move || {
+                let mut out = Vec::new();
+                loop {
+                    let job = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    match job {
+                        Ok(job) => shared.run(job, &mut out),
+                        Err(_) => return,
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new().name(format!("sigbank-write-{i}")).spawn(run);
+            pool.threads.push(thread.map_err(|e| Error::storage(format!("no thread could be started: {e}")))?);
+        }
+        Ok(pool)
+    }
+
+    pub(super) fn give(&self, job: Job) -> Result<()> {
+        let given = self.give.as_ref().map(|g| g.send(job).is_ok());
+        if given == Some(true) { Ok(()) } else { Err(Error::storage("the threads that write shards have ended")) }
+    }
+
+    /// Waits for all jobs.
+    pub(super) fn join(&mut self) {
+        self.give = None;
+        for thread in self.threads.drain(..) {
+            // A panic is seen as a shard without a result.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl Shared {
+    fn run(&self, mut job: Job, out: &mut Vec<u8>) {
+        let examples = job.shard.len() as u64;
+        // A panic in a codec must not take the other shards' results with it.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write(&mut job, out)));
+        let result = result.unwrap_or_else(|_| Err(Error::storage("writing the shard panicked; please report this")));
+        let result = result.map_err(|e| e.at(self.store.locate(&job.path)));
+        job.shard.clear();
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(job.shard);
+        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = finished.get_mut(job.number) {
+            *slot = Some(Finished { list: job.list, examples, result });
+        }
+    }
+
+    fn write(&self, job: &mut Job, out: &mut Vec<u8>) -> Result<ShardInfo> {
+        let examples = job.shard.len() as u64;
+        let parts = job.shard.finish()?;
+        let mut hasher = MultiHasher::new(&self.algorithms);
+        let mut file = self.store.write_new(&job.path)?;
+        let mut put = |part: &[u8]| -> Result<()> {
+            for chunk in part.chunks(CHUNK) {
+                hasher.update(chunk);
+                file.write_all(chunk)?;
+            }
+            Ok(())
+        };
+        if self.compression == Compression::None {
+            parts.iter().try_for_each(|part| put(part))?;
+        } else {
+            out.clear();
+            encode(self.compression, &parts, out)?;
+            put(out)?;
+        }
+        file.commit()?;
+        let file = FileInfo { path: job.path.clone(), checksums: hasher.finish() };
+        let shard = ShardInfo::new(file, examples, std::mem::take(&mut job.metadata));
+        self.session.record(&*self.store, job.number, &self.own, &job.list, &shard)?;
+        Ok(shard)
+    }
+}

@@ -1,0 +1,112 @@
+//! What a killed writer leaves for the next one: a small record for each shard it finished,
+//! `.sigbank/progress/<session>.<number>.json`. Readers never look there. A session is alive while its lock is held.
+
+use super::lists::ShardInfo;
+use crate::error::{Code, Error, Result};
+use crate::store::{DirEntry, LockGuard, Store};
+use crate::uri::RelPath;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const DIR: &str = ".sigbank/progress";
+
+/// One writer's session.
+#[derive(Debug)]
+pub(super) struct Session {
+    id: String,
+    _alive: Option<LockGuard>,
+}
+
+/// A finished shard and the list it belongs into.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) list: RelPath,
+    pub(super) shard: ShardInfo,
+}
+
+fn lock_name(id: &str) -> String {
+    format!("progress-{id}")
+}
+
+impl Session {
+    /// Begins a session of this name; its lock is held until it is dropped.
+    pub(super) fn begin(store: &dyn Store, id: &str) -> Result<Self> {
+        let alive = if store.capabilities().locks {
+            Some(store.try_lock(&lock_name(id))?.ok_or_else(|| Error::conflict(format!("another writer has session {id}")))?)
+        } else {
+            None
+        };
+        Ok(Self { id: id.to_owned(), _alive: alive })
+    }
+
+    /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.
+    pub(super) fn record(&self, store: &dyn Store, number: usize, own: &str, list: &RelPath, shard: &ShardInfo) -> Result<()> {
+        let record = json!({"relative_path_from_split": own, "list": list.as_str(), "shard": shard.to_value()});
+        let name = format!("{}.{number:08}.json", self.id);
+        store.create(&RelPath::parse(DIR)?.join(&name)?, &[record.to_string().as_bytes()])
+    }
+
+    /// Removes the session's records: they are committed, or there are none.
+    pub(super) fn end(self, store: &dyn Store) -> Result<()> {
+        for (id, path) in entries(store)? {
+            if id == self.id {
+                store.delete(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every record that lies there, with its session.
+fn entries(store: &dyn Store) -> Result<Vec<(String, RelPath)>> {
+    let mut found = Vec::new();
+    for entry in store.list_dir(Some(&RelPath::parse(DIR)?))? {
+        if let DirEntry::Object(entry) = entry
+            && let Some((id, _)) = entry.path.file_name().split_once('.')
+            && !id.is_empty()
+        {
+            found.push((id.to_owned(), entry.path));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a record that a writer of the path `own` left. A torn one is none: its shard was not flushed either.
+fn read(store: &dyn Store, path: &RelPath, own: &str) -> Result<Option<Record>> {
+    let parse = |value: Value| {
+        if value.get("relative_path_from_split")?.as_str()? != own {
+            return None;
+        }
+        let list = RelPath::parse(value.get("list")?.as_str()?).ok()?;
+        Some(Record { list, shard: ShardInfo::parse(value.get("shard")?).ok()? })
+    };
+    match store.get(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().and_then(parse)),
+        Err(e) if e.code() == Code::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Sessions of writers that died, with the finished shards of each. While the sessions are held nobody else adopts them.
+pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session, Vec<Record>)>> {
+    if !store.capabilities().locks {
+        return Ok(Vec::new());
+    }
+    let mut by_session: BTreeMap<String, Vec<RelPath>> = BTreeMap::new();
+    for (id, path) in entries(store)? {
+        by_session.entry(id).or_default().push(path);
+    }
+    let mut all = Vec::new();
+    for (id, mut paths) in by_session {
+        let Some(guard) = store.try_lock(&lock_name(&id))? else { continue };
+        paths.sort_unstable();
+        let mut records = Vec::new();
+        for path in &paths {
+            records.extend(read(store, path, own)?);
+        }
+        if !records.is_empty() {
+            all.push((Session { id, _alive: Some(guard) }, records));
+        }
+    }
+    Ok(all)
+}

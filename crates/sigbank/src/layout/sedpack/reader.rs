@@ -1,0 +1,216 @@
+//! Reading the records of one shard.
+
+use super::structure::{ShardFileType, Structure};
+use crate::error::{Error, Result};
+use crate::layout::RowSink;
+use crate::store::{Sequential, Store, StoreFile};
+use crate::uri::RelPath;
+use sigbank_format::compress::{Compression, decoder};
+use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Span, Window, spans};
+use sigbank_format::limits;
+use sigbank_format::model::Schema;
+use sigbank_format::read_at::ReadAt;
+use std::io::{BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Values shorter than this are looked at through the window, longer ones go straight to their place.
+const DIRECT: usize = 4096;
+/// Bytes of a compressed shard that are read at a time.
+const CHUNK: usize = 256 << 10;
+/// Decoding buffers that are kept for the next shard.
+const KEPT_BUFFERS: usize = 2;
+
+/// Reads shards of one structure.
+#[derive(Debug)]
+pub(super) struct Reader {
+    schema: Schema,
+    attributes: Vec<Attribute>,
+    compression: Compression,
+    /// Memory of past decodings: fresh pages cost more than the copy.
+    buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Reader {
+    pub(super) fn new(structure: &Structure) -> Result<Self> {
+        if structure.file_type != ShardFileType::Fb {
+            return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", structure.file_type.as_str())).remedy("'fb' shards are"));
+        }
+        let lens = crate::layout::fixed_lens(&structure.schema)?;
+        let attributes = structure.schema.fields.iter().zip(lens).map(|(f, len)| Attribute { name: f.name.clone(), len }).collect();
+        Ok(Self { schema: structure.schema.clone(), attributes, compression: structure.compression, buffers: Mutex::default() })
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(super) fn random_access(&self) -> bool {
+        self.compression == Compression::None
+    }
+
+    /// Reads `records` (ascending places in the shard, which holds `count`) of `fields` into the places that `out` hands out.
+    pub(super) fn read(&self, store: &dyn Store, path: &RelPath, count: u64, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let file = store.open_read(path).map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
+        let wanted = Wanted { attributes: &self.attributes, records, fields, count };
+        let done = match self.compression {
+            Compression::None => wanted.from_file(&*file, out),
+            _ => self.decode(file.clone(), &wanted, out),
+        };
+        done.map_err(|e| e.at(store.locate(path)))
+    }
+
+    fn decode(&self, file: Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
+        let room = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
+        let mut prefix = Prefix::new(source, limits::MAX_FLATBUFFER, room);
+        let found = wanted.spans(&mut prefix);
+        let (mut source, room) = prefix.into_parts();
+        let done = found.and_then(|spans| wanted.from_stream(&room, &mut source, &spans, out));
+        let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_BUFFERS {
+            kept.push(room);
+        }
+        done
+    }
+
+    /// How many records a shard holds.
+    pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<u64> {
+        let found = match self.compression {
+            Compression::None => sigbank_format::container::flatbuffer::count(&mut Blocks::new(&*file)),
+            _ => {
+                let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
+                sigbank_format::container::flatbuffer::count(&mut Prefix::new(source, limits::MAX_FLATBUFFER, Vec::new()))
+            }
+        };
+        found.map_err(Error::from)
+    }
+}
+
+/// What is asked of one shard.
+struct Wanted<'a> {
+    attributes: &'a [Attribute],
+    records: &'a [u32],
+    fields: &'a [usize],
+    count: u64,
+}
+
+impl Wanted<'_> {
+    fn spans(&self, window: &mut dyn Window) -> Result<Vec<Span>> {
+        Ok(spans(window, self.count, self.records, self.fields, self.attributes)?)
+    }
+
+    /// The row and the field that the `i`-th span is for.
+    fn target(&self, i: usize) -> (usize, usize) {
+        (i / self.fields.len().max(1), i % self.fields.len().max(1))
+    }
+
+    /// An error at the `i`-th span, with the record and the attribute.
+    fn at(&self, i: usize, e: impl Into<Error>) -> Error {
+        let (row, field) = self.target(i);
+        let name = self.fields.get(field).and_then(|&f| self.attributes.get(f)).map_or("?", |a| &a.name);
+        e.into().within(format!("example {}: attribute '{name}'", self.records.get(row).copied().unwrap_or(0)))
+    }
+
+    fn from_file(&self, file: &dyn StoreFile, out: &mut dyn RowSink) -> Result<()> {
+        let source = AsReadAt(file);
+        let mut window = Blocks::new(&source);
+        let spans = self.spans(&mut window)?;
+        for (i, span) in spans.iter().enumerate() {
+            let (row, field) = self.target(i);
+            let one = |window: &mut Blocks<'_>, out: &mut dyn RowSink| -> Result<()> {
+                if !span.checked {
+                    let mut word = [0; 4];
+                    source.read_at(span.offset - 4, &mut word)?;
+                    span.check_word(word)?;
+                }
+                // Before memory is taken: a forged length must lie within the file.
+                if span.len as u64 > source.size() {
+                    return Err(sigbank_format::read_at::past_end(span.offset, span.len, source.size()).into());
+                }
+                let place = out.place(row, field, span.len)?;
+                match span.len {
+                    0..DIRECT => place.copy_from_slice(window.get(span.offset, span.len)?),
+                    _ => source.read_at(span.offset, place)?,
+                }
+                Ok(())
+            };
+            one(&mut window, out).map_err(|e| self.at(i, e))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the values from what was decoded so far (`head`) and from the stream that follows it, in the order they lie.
+    fn from_stream(&self, head: &[u8], rest: &mut dyn Read, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
+        let mut order: Vec<u32> = (0..spans.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| spans.get(i as usize).map(|s| s.offset));
+        let mut cursor = Cursor { head, rest, at: head.len() as u64, scratch: Vec::new() };
+        for &i in &order {
+            let Some(span) = spans.get(i as usize) else { continue };
+            let (row, field) = self.target(i as usize);
+            let one = |cursor: &mut Cursor<'_>, out: &mut dyn RowSink| -> Result<()> {
+                if !span.checked {
+                    let mut word = [0; 4];
+                    cursor.read(span.offset - 4, &mut word)?;
+                    span.check_word(word)?;
+                }
+                if span.len as u64 > limits::MAX_FLATBUFFER {
+                    return Err(Error::limit(format!("{} bytes are over FlatBuffers' 2 GiB", span.len)));
+                }
+                let place = out.place(row, field, span.len)?;
+                cursor.read(span.offset, place)
+            };
+            one(&mut cursor, out).map_err(|e| self.at(i as usize, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// A decoded shard that is read forward.
+struct Cursor<'a> {
+    head: &'a [u8],
+    rest: &'a mut dyn Read,
+    /// Where `rest` stands.
+    at: u64,
+    scratch: Vec<u8>,
+}
+
+impl Cursor<'_> {
+    fn read(&mut self, offset: u64, place: &mut [u8]) -> Result<()> {
+        let from_head = self.head.get(offset as usize..).unwrap_or_default();
+        let n = from_head.len().min(place.len());
+        let (first, second) = place.split_at_mut(n);
+        first.copy_from_slice(from_head.get(..n).unwrap_or_default());
+        if second.is_empty() {
+            return Ok(());
+        }
+        let start = offset + n as u64;
+        let Some(mut gap) = start.checked_sub(self.at) else {
+            return Err(Error::unsupported("values of this shard overlap").remedy("write the shard again with sigbank or the reference package"));
+        };
+        while gap > 0 {
+            self.scratch.resize(CHUNK, 0);
+            let part = self.scratch.get_mut(..gap.min(CHUNK as u64) as usize).unwrap_or_default();
+            self.rest.read_exact(part).map_err(decoding)?;
+            gap -= part.len() as u64;
+        }
+        self.rest.read_exact(second).map_err(decoding)?;
+        self.at = start + second.len() as u64;
+        Ok(())
+    }
+}
+
+fn decoding(e: std::io::Error) -> Error {
+    Error::from(sigbank_format::FormatError::from(e))
+}
+
+/// A store's file as the codecs see it.
+struct AsReadAt<'a>(&'a dyn StoreFile);
+
+impl ReadAt for AsReadAt<'_> {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
+        self.0.read_at(offset, buf)
+    }
+}

@@ -1,0 +1,109 @@
+//! One committed state of a dataset, and how a reader finds it while others write.
+
+use super::info::{Info, ROOT};
+use super::journal::Journal;
+use super::lists::{FileInfo, ListRef, ShardsList};
+use super::table::Table;
+use crate::error::{Code, Error, Result};
+use crate::store::{Store, Version};
+use crate::uri::RelPath;
+use bytes::Bytes;
+use sigbank_format::checksum::{Algorithm, digest_all};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The root as it was read, and lists that an unfinished commit has not put in place yet.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) info: Info,
+    pub(super) root: Bytes,
+    pub(super) version: Version,
+    overlay: HashMap<RelPath, Bytes>,
+    tables: Mutex<HashMap<String, Arc<Table>>>,
+}
+
+impl State {
+    /// Reads the root. With `journal`, an unfinished commit that starts from this root counts as done.
+    pub(super) fn load(store: &dyn Store, allow_newer: bool, journal: Option<Journal>) -> Result<Self> {
+        let path = RelPath::parse(ROOT)?;
+        let (mut root, version) = store.get_versioned(&path).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found("there is no Sedpack dataset here").at(store.locate(&path)).remedy("check the path, or create the dataset"),
+            _ => e,
+        })?;
+        let mut overlay = HashMap::new();
+        if let Some(journal) = journal.filter(|j| j.starts_from(&root)) {
+            root = Bytes::from(journal.root.into_bytes());
+            overlay = journal.lists.into_iter().map(|(path, text)| (path, Bytes::from(text.into_bytes()))).collect();
+        }
+        let info = Info::parse(&root, allow_newer).map_err(|e| e.at(store.locate(&path)))?;
+        Ok(Self { info, root, version, overlay, tables: Mutex::default() })
+    }
+
+    /// Whether the two show the same lists.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.root == other.root && self.overlay == other.overlay
+    }
+
+    /// The checksums of the root's bytes.
+    pub(super) fn root_checksums(&self) -> Vec<String> {
+        digest_all(&self.info.structure().algorithms, &[&self.root])
+    }
+
+    /// A list, compared with the checksum that its pointer gives.
+    ///
+    /// # Errors
+    /// `Corrupt` or `NotFound`, which may mean that the dataset has moved on: [`super::Dataset`] looks again before it
+    /// says so.
+    pub(super) fn list(&self, store: &dyn Store, pointer: &ListRef) -> Result<ShardsList> {
+        let path = &pointer.file.path;
+        let bytes = match self.overlay.get(path) {
+            Some(bytes) => bytes.clone(),
+            None => store.get(path)?,
+        };
+        // One algorithm is enough to read by; `check` compares all.
+        let algorithms = &self.info.structure().algorithms;
+        compare(algorithms.get(..1).unwrap_or_default(), &pointer.file, &[&bytes]).map_err(|e| e.at(store.locate(path)))?;
+        let list = ShardsList::parse(path, &bytes).map_err(|e| e.at(store.locate(path)))?;
+        if list.examples != pointer.examples || list.count_shards() != pointer.shards {
+            let found = (list.examples, list.count_shards());
+            return Err(Error::corrupt(format!("the list holds {} examples in {} shards, its pointer says {} in {}", found.0, found.1, pointer.examples, pointer.shards))
+                .at(store.locate(path)));
+        }
+        Ok(list)
+    }
+
+    /// The shards of one split as columns; read once.
+    pub(super) fn table(&self, store: &dyn Store, split: &str) -> Result<Arc<Table>> {
+        let known = |tables: &HashMap<String, Arc<Table>>| tables.get(split).cloned();
+        if let Some(table) = known(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(table);
+        }
+        let pointer = self.info.split(split).ok_or_else(|| {
+            let names: Vec<_> = self.info.splits().iter().map(|(name, _)| name.as_str()).collect();
+            Error::not_found(format!("the dataset has no split '{split}'; it has: {}", if names.is_empty() { "none".into() } else { names.join(", ") })).at(store.location())
+        })?;
+        let table = Arc::new(Table::read(self, store, pointer)?);
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), table.clone());
+        Ok(table)
+    }
+}
+
+/// Compares bytes with the checksums given for them; as many algorithms as are asked for, in the dataset's order.
+pub(super) fn compare(algorithms: &[Algorithm], file: &FileInfo, parts: &[&[u8]]) -> Result<()> {
+    compare_digests(algorithms, file, &digest_all(algorithms, parts))
+}
+
+/// As [`compare`], for checksums already made.
+pub(super) fn compare_digests(algorithms: &[Algorithm], file: &FileInfo, found: &[String]) -> Result<()> {
+    for (i, (algorithm, found)) in algorithms.iter().zip(found).enumerate() {
+        match file.checksums.get(i) {
+            Some(expected) if expected == found => {}
+            Some(expected) => {
+                return Err(Error::corrupt(format!("{} {expected} is expected, found {found}", algorithm.as_str()))
+                    .remedy("the file was changed or damaged: fetch it again, or restore it from a copy"));
+            }
+            None => return Err(Error::corrupt(format!("no {} checksum is given for it", algorithm.as_str()))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! The reading side of the layout-neutral interface.
+
+use crate::error::{Error, Result};
+use sigbank_format::model::{FieldType, Metadata, Schema};
+use std::sync::Arc;
+
+/// One split of a dataset and how much it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// Its name, such as `train`.
+    pub name: String,
+    /// Records in it.
+    pub records: u64,
+    /// Units (shards, runs of records, items) in it.
+    pub units: u64,
+}
+
+/// The units of one split as columns: where each one's records begin. Eight bytes a unit.
+///
+/// ```
+/// use sigbank::layout::Units;
+/// let units = Units::from_counts([3, 0, 2]);
+/// assert_eq!((units.len(), units.records()), (3, 5));
+/// assert_eq!((units.locate(2), units.locate(3), units.locate(5)), (Some((0, 2)), Some((2, 0)), None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Units {
+    starts: Vec<u64>,
+}
+
+impl Units {
+    /// Units of the given record counts, in stored order.
+    pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
+        let mut starts = vec![0];
+        let mut all = 0u64;
+        starts.extend(counts.into_iter().map(|n| {
+            all = all.saturating_add(n);
+            all
+        }));
+        Self { starts }
+    }
+    /// How many units there are.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Records in all units together.
+    pub fn records(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+    /// The ordinal of a unit's first record; none past the last unit.
+    pub fn start(&self, unit: usize) -> Option<u64> {
+        if unit < self.len() { self.starts.get(unit).copied() } else { None }
+    }
+    /// Records in one unit; 0 past the last.
+    pub fn count(&self, unit: usize) -> u64 {
+        match (self.starts.get(unit), self.starts.get(unit + 1)) {
+            (Some(a), Some(b)) => b - a,
+            _ => 0,
+        }
+    }
+    /// The unit that holds a record, and the record's place in it.
+    pub fn locate(&self, ordinal: u64) -> Option<(usize, u64)> {
+        if ordinal >= self.records() {
+            return None;
+        }
+        let unit = self.starts.partition_point(|&s| s <= ordinal) - 1;
+        self.starts.get(unit).map(|s| (unit, ordinal - s))
+    }
+}
+
+/// Where a source puts the values it reads: the consumer hands out the memory.
+pub trait RowSink {
+    /// The memory for one value: field `field` (a position in the fields asked for) of the `row`-th record asked for,
+    /// `len` bytes long. Each value is asked for at most once, in whatever order suits the source, and is filled
+    /// completely.
+    ///
+    /// # Errors
+    /// `Invalid` where the length is not what the consumer can take.
+    fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]>;
+}
+
+/// What [`Source::verify`] found when nothing was wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Units read and compared.
+    pub units: u64,
+    /// Records they hold.
+    pub records: u64,
+    /// Bytes hashed.
+    pub bytes: u64,
+}
+
+/// A dataset that can be read. Implementations are immutable views of one committed state and safe to share among threads.
+pub trait Source: Send + Sync + std::fmt::Debug {
+    /// The layout's name, such as `sedpack`.
+    fn layout(&self) -> &'static str;
+    /// Where it is, for messages and for opening it again in another process.
+    fn location(&self) -> String;
+    /// The dataset's own metadata.
+    fn metadata(&self) -> &Metadata;
+    /// The fields of its records.
+    fn schema(&self) -> &Schema;
+    /// Its splits, in the layout's order.
+    fn splits(&self) -> Vec<Split>;
+    /// The units of a split. `NotFound` for a split that is not there.
+    fn units(&self, split: &str) -> Result<Arc<Units>>;
+    /// A unit's name for messages (Sedpack: the shard's path). `NotFound` past the last.
+    fn unit_name(&self, split: &str, unit: usize) -> Result<String>;
+    /// What the records of a unit share.
+    fn unit_metadata(&self, split: &str, unit: usize) -> Result<Metadata>;
+    /// Whether a few records of a unit cost about what they weigh (uncompressed data), or the whole unit (compressed).
+    fn random_access(&self) -> bool;
+    /// Reads some records of one unit into memory that `out` hands out. `records` are places in the unit, ascending;
+    /// `fields` are positions in the schema.
+    ///
+    /// # Errors
+    /// `Corrupt`, `NotFound`, `Storage` name the unit's path, and the record and field where one is at fault.
+    fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()>;
+    /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;
+    /// One digest that names this state of the dataset (Sedpack: the root file's checksum).
+    fn root_digest(&self) -> Result<String>;
+}
+
+/// A [`RowSink`] that keeps each value as bytes of its own: for single records, not for speed.
+#[derive(Debug, Default)]
+pub struct Collected {
+    fields: usize,
+    values: Vec<Vec<u8>>,
+}
+
+impl Collected {
+    /// Room for `rows` records of `fields` values.
+    pub fn new(rows: usize, fields: usize) -> Self {
+        Self { fields, values: vec![Vec::new(); rows.saturating_mul(fields)] }
+    }
+    /// The values, record by record.
+    pub fn into_values(self) -> Vec<Vec<u8>> {
+        self.values
+    }
+}
+
+impl RowSink for Collected {
+    fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]> {
+        let slot = self.values.get_mut(row * self.fields + field).ok_or_else(|| Error::invalid(format!("no place for record {row}, field {field}")))?;
+        slot.resize(len, 0);
+        Ok(slot)
+    }
+}
+
+/// Reads whole records by ordinal, in the caller's order, repeated ones included: for each record, each field's bytes.
+///
+/// # Errors
+/// `NotFound` names an ordinal past the end; else as [`Source::read_unit`].
+pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]) -> Result<Vec<Vec<Vec<u8>>>> {
+    let units = source.units(split)?;
+    let mut places = Vec::with_capacity(ordinals.len());
+    for (row, &ordinal) in ordinals.iter().enumerate() {
+        let (unit, index) = units.locate(ordinal).ok_or_else(|| {
+            Error::not_found(format!("record {ordinal} of split '{split}': it has {} records", units.records())).at(source.location())
+        })?;
+        places.push((unit, index as u32, row));
+    }
+    places.sort_unstable();
+    let mut rows = vec![Vec::new(); ordinals.len()];
+    for run in places.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(unit, ..)) = run.first() else { continue };
+        let mut wanted: Vec<u32> = run.iter().map(|p| p.1).collect();
+        wanted.dedup();
+        let mut out = Collected::new(wanted.len(), fields.len());
+        source.read_unit(split, unit, &wanted, fields, &mut out)?;
+        let values = out.into_values();
+        for &(_, index, row) in run {
+            let at = wanted.partition_point(|&w| w < index) * fields.len();
+            if let (Some(slot), Some(v)) = (rows.get_mut(row), values.get(at..at + fields.len())) {
+                *slot = v.to_vec();
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// What is fixed about the bytes of each field, for consumers that lay records out in memory.
+pub fn fixed_lens(schema: &Schema) -> Result<Vec<Option<usize>>> {
+    schema.fields.iter().map(|f| f.ty.fixed_len().map_err(|e| Error::from(e).within(format!("field '{}'", f.name)))).collect()
+}
+
+/// Whether a field is an array, which batches stack.
+pub fn is_array(ty: &FieldType) -> bool {
+    matches!(ty, FieldType::Array { .. })
+}
