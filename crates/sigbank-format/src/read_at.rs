@@ -37,6 +37,15 @@ impl<T: ReadAt + ?Sized> ReadAt for &T {
     }
 }
 
+impl ReadAt for bytes::Bytes {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.as_ref().read_at(offset, buf)
+    }
+}
+
 /// The error of a read past the end.
 pub fn past_end(offset: u64, want: usize, size: u64) -> crate::FormatError {
     crate::FormatError::corrupt(format!(

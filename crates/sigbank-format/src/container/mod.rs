@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Many records in one object.
+
+pub mod flatbuffer;
+#[cfg(feature = "npz")]
+pub mod npz;
