@@ -4,6 +4,7 @@
 pub mod convert;
 pub mod error;
 pub mod layout;
+pub mod loader;
 pub mod store;
 pub mod uri;
 
