@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_kinds import KINDS
-
 from sigbank.sedpack.io import Attribute, Dataset, DatasetStructure, Metadata
 from sigbank.sedpack.io.types import HashChecksumT
 
@@ -26,6 +25,7 @@ COMPRESSIONS = ["", "GZIP", "ZLIB", "BZ2", "LZMA", "LZ4", "ZSTD"]
 CHECKSUMS = list(typing.get_args(HashChecksumT))
 # The compressions that the reference's Rust iterators read.
 REFERENCE_RUST_COMPRESSIONS = ["", "LZ4", "GZIP", "ZLIB", "ZSTD"]
+
 
 def attributes(model: type[Any] = Attribute) -> list[Any]:
     """The attributes of KINDS, as our model or the reference's."""
@@ -63,9 +63,7 @@ def assert_value(found: Any, value: Any, dtype: str, what: str) -> None:
     assert found.tobytes() == np.ascontiguousarray(expected.astype(found.dtype)).tobytes(), what
 
 
-def make(
-    path: Path, count: int = 0, structure: dict[str, Any] | None = None, package: Any = None, split: str = "train"
-) -> Any:
+def make(path: Path, count: int = 0, structure: dict[str, Any] | None = None, package: Any = None, split: str = "train") -> Any:
     """A dataset with the examples 0..count of KINDS, by our package or the given one."""
     io = package or _ours()
     described = io.DatasetStructure(

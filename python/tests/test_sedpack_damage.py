@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from sedpack_cases import COMPRESSIONS, make
-
 from sigbank.sedpack import Dataset
 
 READERS = ["as_numpy_iterator", "as_numpy_iterator_rust", "as_numpy_iterator_rust_batched"]

@@ -20,7 +20,6 @@ from sedpack_cases import (
     needs_reference,
     reference,
 )
-
 from sigbank.sedpack import io as ours
 from sigbank.sedpack.io import Dataset, DatasetFiller
 
@@ -40,8 +39,7 @@ def assert_same(dataset: Any, indexes: Any, split: str = "train") -> None:
 
 # Every checksum is seen with some compression, and every compression with some checksums.
 PAIRS = [
-    (COMPRESSIONS[i % len(COMPRESSIONS)], tuple(dict.fromkeys((CHECKSUMS[i], CHECKSUMS[-i]))))
-    for i in range(len(CHECKSUMS))
+    (COMPRESSIONS[i % len(COMPRESSIONS)], tuple(dict.fromkeys((CHECKSUMS[i], CHECKSUMS[-i])))) for i in range(len(CHECKSUMS))
 ]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sedpack_cases import TESTDATA
-
 from sigbank.sedpack.io import Dataset
 
 NAMES = sorted(path.stem for path in TESTDATA.glob("*.json"))

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from golden_kinds import KINDS
 from sedpack_cases import assert_example, make, make_numbered
-
 from sigbank.sedpack import BalancedShardInfoIterator, CachedShardInfoIterator, Dataset, ShardInfo, ShardInfoIterator
 from sigbank.sedpack.io import Attribute, DatasetStructure, Metadata
 from sigbank.sedpack.io.iteration import RustBatchedGenerator, RustGenerator
@@ -50,9 +49,12 @@ def test_stored_order_and_selection(numbered: Dataset, iterator: str) -> None:
     assert numbers(numbered, iterator, custom_metadata_type_limit=2) == list(range(12))
     assert numbers(numbered, iterator, custom_metadata_type_limit=0) == list(range(24))
     assert numbers(numbered, iterator, custom_metadata_type_limit=1, shards=2) == [0, 1, 2, 3]
-    assert numbers(
-        numbered, iterator, custom_metadata_type_limit=1, shards=2, shard_filter=lambda info: not is_one(info)
-    ) == [0, 1, 4, 5]
+    assert numbers(numbered, iterator, custom_metadata_type_limit=1, shards=2, shard_filter=lambda info: not is_one(info)) == [
+        0,
+        1,
+        4,
+        5,
+    ]
 
 
 @pytest.mark.parametrize("iterator", ITERATORS)

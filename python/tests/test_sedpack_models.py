@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sedpack_cases import needs_reference, reference
-
 from sigbank.sedpack.io._model import ValidationError, json_text
 from sigbank.sedpack.io.file_info import FileInfo
 from sigbank.sedpack.io.metadata import Attribute, DatasetInfo, DatasetStructure, Metadata
@@ -42,11 +41,17 @@ def attribute(**values: Any) -> dict[str, Any]:
 # Values that both take, with the same result.
 ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("Metadata", {"sedpack_version": "9.9.9"}),
-    ("Metadata", {"sedpack_version": "9.9.9", "description": "é\n\x01\"/", "custom_metadata": {"a": {"b": (1, 2.5)}}}),
+    ("Metadata", {"sedpack_version": "9.9.9", "description": 'é\n\x01"/', "custom_metadata": {"a": {"b": (1, 2.5)}}}),
     ("Metadata", {"sedpack_version": "9.9.9", "dataset_version": "x", "unknown": 1}),
     ("Metadata", {"sedpack_version": "9.9.9", "custom_metadata": {"nan": math.nan, "inf": -math.inf, "big": 2**70}}),
-    ("Metadata", {"sedpack_version": "9.9.9", "custom_metadata": {"p": Path("x/y"), "s": {1}, "b": b"xx", "d": {1: 2}}}),
-    ("Metadata", {"sedpack_version": "9.9.9", "custom_metadata": {"t": datetime.datetime(2020, 1, 2, 3, 4, 5), "n": None}}),
+    (
+        "Metadata",
+        {"sedpack_version": "9.9.9", "custom_metadata": {"p": Path("x/y"), "s": {1}, "b": b"xx", "d": {1: 2}}},
+    ),
+    (
+        "Metadata",
+        {"sedpack_version": "9.9.9", "custom_metadata": {"t": datetime.datetime(2020, 1, 2, 3, 4, 5), "n": None}},
+    ),
     ("Metadata", {"sedpack_version": "9.9.9", "custom_metadata": {"x": np.float64(1.5), "y": True}}),
     ("Attribute", TRACE),
     ("Attribute", attribute(shape=(1.0, "3", True))),
@@ -55,7 +60,10 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("Attribute", attribute(name="", dtype="")),
     ("Attribute", attribute(name=np.str_("q"))),
     ("DatasetStructure", {}),
-    ("DatasetStructure", {"saved_data_description": (TRACE, attribute()), "compression": "", "examples_per_shard": "5"}),
+    (
+        "DatasetStructure",
+        {"saved_data_description": (TRACE, attribute()), "compression": "", "examples_per_shard": "5"},
+    ),
     ("DatasetStructure", {"hash_checksum_algorithms": ["md5", "xxh128"], "examples_per_shard": 5.0}),
     ("DatasetStructure", {"hash_checksum_algorithms": (), "shard_file_type": "npz", "examples_per_shard": np.int64(4)}),
     ("FileInfo", FILE),
@@ -98,13 +106,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("DatasetStructure", {"hash_checksum_algorithms": "md5"}, "expected a tuple"),
     ("DatasetStructure", {"hash_checksum_algorithms": ["crc"]}, r"hash_checksum_algorithms\[0\]: expected one of"),
     ("DatasetStructure", {"saved_data_description": None}, "expected a list"),
-    ("DatasetStructure", {"saved_data_description": [attribute(shape=(0,))]}, r"saved_data_description\[0\]\.shape\[0\]"),
+    (
+        "DatasetStructure",
+        {"saved_data_description": [attribute(shape=(0,))]},
+        r"saved_data_description\[0\]\.shape\[0\]",
+    ),
     ("FileInfo", {"file_path": "../a"}, "stays inside it, found '../a'"),
     ("FileInfo", {"file_path": "a/../b"}, "stays inside"),
     ("FileInfo", {"file_path": 5}, "expected a path"),
     ("FileInfo", {"file_path": None}, "expected a path"),
     ("ShardInfo", {}, "required"),
-    ("ShardListInfo", {"shard_list_info_file": {"file_path": "q"}}, "expected a file called 'shards_list.json', found 'q'"),
+    (
+        "ShardListInfo",
+        {"shard_list_info_file": {"file_path": "q"}},
+        "expected a file called 'shards_list.json', found 'q'",
+    ),
     ("ShardsList", {"relative_path_self": "x"}, "expected a file called"),
     ("ShardsList", {"relative_path_self": "../shards_list.json"}, "stays inside"),
     ("DatasetInfo", {"splits": {"valid": LIST}}, "expected one of 'train', 'test', 'holdout', found 'valid'"),

@@ -15,12 +15,20 @@ from typing import Any
 
 import pytest
 from sedpack_cases import CHECKSUMS, COMPRESSIONS, needs_reference, reference
-
 from sigbank.sedpack.io.compress import CompressedFile
 from sigbank.sedpack.io.itertools import LazyPool, round_robin, round_robin_async, shuffle_buffer, shuffle_buffer_async
 from sigbank.sedpack.io.utils import func_or_identity, hash_checksums, hash_checksums_from_bytes, identity
 
-MODULES = ["", "io", "io.types", "io.metadata", "io.shard_file_metadata", "io.file_info", "io.errors", "io.dataset_filler"]
+MODULES = [
+    "",
+    "io",
+    "io.types",
+    "io.metadata",
+    "io.shard_file_metadata",
+    "io.file_info",
+    "io.errors",
+    "io.dataset_filler",
+]
 MODULES += ["io.dataset", "io.shard_info_iterator", "io.compress", "io.utils", "io.itertools", "io.iteration"]
 MODULES += ["io.shard_info_iterator.balanced_iterator"]
 # Names of the reference that have no counterpart: its internals, and what needs TensorFlow.

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from golden_kinds import KINDS
 from sedpack_cases import assert_example, assert_value, example, fill, make, make_numbered
-
 from sigbank.sedpack import Dataset, DatasetExistsError, DatasetFiller, DatasetFillerContext, DatasetInfo
 from sigbank.sedpack.io import Attribute, DatasetStructure, Metadata
 from sigbank.sedpack.io.file_info import FileInfo
@@ -44,7 +43,12 @@ def numbers(path: Path, split: Any = "train") -> list[int]:
 ACCEPTED: list[tuple[str, tuple[int, ...], Any, Any]] = [
     ("float32", (3,), np.arange(3, dtype="f2"), np.arange(3, dtype="f4")),
     ("float32", (3,), np.arange(3, dtype=">f4"), np.arange(3, dtype="f4")),
-    ("float32", (2, 2), np.asfortranarray(np.arange(4, dtype="f4").reshape(2, 2)), np.arange(4, dtype="f4").reshape(2, 2)),
+    (
+        "float32",
+        (2, 2),
+        np.asfortranarray(np.arange(4, dtype="f4").reshape(2, 2)),
+        np.arange(4, dtype="f4").reshape(2, 2),
+    ),
     ("float32", (2,), np.arange(4, dtype="f4")[::2], np.array([0, 2], "f4")),
     ("float32", (2,), np.arange(2, dtype="f4")[::-1], np.array([1, 0], "f4")),
     ("float32", (3,), np.broadcast_to(np.float32(2), (3,)), np.full(3, 2, "f4")),
@@ -282,7 +286,10 @@ def test_relative_paths_and_updated_infos(tmp_path: Path) -> None:
         filler.write_example({"i": 9}, "test")
     infos = filler.get_updated_infos()
     assert [(info.number_of_examples, info.number_of_shards) for info in infos] == [(3, 2), (1, 1)]
-    assert {info.shard_list_info_file.file_path.parts[:3] for info in infos} == {("train", "w", "1"), ("test", "w", "1")}
+    assert {info.shard_list_info_file.file_path.parts[:3] for info in infos} == {
+        ("train", "w", "1"),
+        ("test", "w", "1"),
+    }
     assert numbers(tmp_path / "d") == [0, 1]
     saved = dataset.write_config(updated_infos=infos)
     assert isinstance(saved, FileInfo)
@@ -411,9 +418,7 @@ def test_write_multiprocessing(tmp_path: Path, single_process: bool) -> None:
     assert (numbers(tmp_path / "d"), numbers(tmp_path / "d", "test")) == ([0, 1, 2, 3, 4, 5], [7])
     assert dataset.dataset_info.splits["train"].number_of_examples == 6
     with pytest.raises(LookupError, match="worker failed"):
-        dataset.write_multiprocessing(
-            feed_writer=feed_and_fail, custom_arguments=[([1],)], single_process=single_process
-        )
+        dataset.write_multiprocessing(feed_writer=feed_and_fail, custom_arguments=[([1],)], single_process=single_process)
     assert numbers(tmp_path / "d") == [0, 1, 2, 3, 4, 5]
     for arguments, keywords in (([], None), ([([1],)], [{}, {}])):
         with pytest.raises(ValueError, match="as many"):

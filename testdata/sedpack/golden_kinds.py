@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, tuple[int, ...], Callable[[int], Any]]] = {
     "big_endian": (">f4", (2,), lambda i: np.array([i, 1.25], ">f4")),
     "short_name": ("<i2", (2,), lambda i: np.array([i, -2], "i2")),
     "fixed_bytes": ("S5", (2,), lambda i: np.array([b"ab%d" % i, b""], "S5")),
-    "fixed_text": ("U5", (2,), lambda i: np.array(["é%d" % i, "日本語語語"], "U5")),
+    "fixed_text": ("U5", (2,), lambda i: np.array([f"é{i}", "日本語語語"], "U5")),
     "moment": ("datetime64[ns]", (2,), lambda i: np.array([i, -i], "M8[ns]")),
     "span": ("timedelta64[s]", (), lambda i: np.timedelta64(i, "s")),
     "number": ("int", (), lambda i: (-1) ** i * (2**62 + i)),

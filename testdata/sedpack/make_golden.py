@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import sedpack
+from golden_kinds import KINDS
 from sedpack.io import Attribute, Dataset, DatasetFiller, DatasetStructure, Metadata
 from sedpack.io.types import HashChecksumT
 
-from golden_kinds import KINDS
-
 HERE = Path(__file__).parent
 FB_COMPRESSIONS = ["", "GZIP", "ZLIB", "BZ2", "LZMA", "LZ4", "ZSTD"]
+
 
 def recorded(dtype: str, value: Any) -> dict[str, Any]:
     """`value` as NAME.json holds it."""

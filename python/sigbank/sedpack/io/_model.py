@@ -16,9 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
-
-from typing import dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transform
 
 M = TypeVar("M", bound="Model")
 
@@ -270,8 +268,7 @@ def _coerce(annotation: Any, value: Any, where: str) -> Any:
             raise _wrong(where, "a dict", value)
         key_type, item_type = arguments
         return {
-            _coerce(key_type, key, f"{where} key"): _coerce(item_type, item, f"{where}[{key!r}]")
-            for key, item in value.items()
+            _coerce(key_type, key, f"{where} key"): _coerce(item_type, item, f"{where}[{key!r}]") for key, item in value.items()
         }
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias) and issubclass(annotation, Model):
         if isinstance(value, annotation):

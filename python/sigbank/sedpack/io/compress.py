@@ -28,8 +28,10 @@ class CompressedFile:
 
     def compress(self, data: bytes) -> bytes:
         """`data` compressed, as one member or frame."""
-        return _native.compress(self.compression_type, data)
+        packed: bytes = _native.compress(self.compression_type, data)
+        return packed
 
     def decompress(self, data: bytes) -> bytes:
         """What `compress` was given; ValueError when `data` is cut short, altered or in another format."""
-        return _native.decompress(self.compression_type, data)
+        whole: bytes = _native.decompress(self.compression_type, data)
+        return whole

@@ -146,9 +146,7 @@ class Dataset(DatasetIteration):
 
     def shard_info_iterator(self, split: SplitT | None) -> ShardInfoIterator:
         """The shards of a split in stored order, of all splits for None; ValueError when there is no such split."""
-        return ShardInfoIterator(
-            dataset_path=self.path, dataset_info=self._saved, split=split, native=self._native
-        )
+        return ShardInfoIterator(dataset_path=self.path, dataset_info=self._saved, split=split, native=self._native)
 
     def write_multiprocessing(
         self,
@@ -181,9 +179,7 @@ class Dataset(DatasetIteration):
                 "expected as many custom_arguments as custom_kwarguments and at least one, "
                 f"found {len(custom_arguments)} and {len(kwarguments)}"
             )
-        fillers = [
-            DatasetFiller(self, concurrency=1, relative_path_from_split=Path(uuid.uuid4().hex)) for _ in kwarguments
-        ]
+        fillers = [DatasetFiller(self, concurrency=1, relative_path_from_split=Path(uuid.uuid4().hex)) for _ in kwarguments]
         calls = zip(itertools.repeat(feed_writer), fillers, custom_arguments, kwarguments)
         if single_process:
             written = [_feed(call) for call in calls]
@@ -204,7 +200,9 @@ class Dataset(DatasetIteration):
         self._info.dataset_structure = state["info"].dataset_structure
 
 
-def _feed(call: tuple[Callable[..., Any], DatasetFiller, Sequence[Any], dict[str, Any]]) -> tuple[list[ShardListInfo], Any]:
+def _feed(
+    call: tuple[Callable[..., Any], DatasetFiller, Sequence[Any], dict[str, Any]],
+) -> tuple[list[ShardListInfo], Any]:
     feed_writer, filler, arguments, kwarguments = call
     result = feed_writer(filler, *arguments, **kwarguments)
     return filler.get_updated_infos(), result

@@ -59,8 +59,7 @@ class DatasetIteration:
             empty = not chosen
         if empty:
             raise ValueError(
-                f"no shard of the {total} in the split {split!r} is selected; "
-                "loosen shard_filter, or write examples first"
+                f"no shard of the {total} in the split {split!r} is selected; loosen shard_filter, or write examples first"
             )
         return chosen
 
@@ -161,9 +160,7 @@ class DatasetIteration:
     ) -> AsyncIterator[Any]:
         """As `as_numpy_iterator_concurrent`, without blocking the event loop while shards are read."""
         selection = (shards, custom_metadata_type_limit, shard_filter)
-        examples = await asyncio.to_thread(
-            self._examples, split, None, selection, repeat, shuffle, file_parallelism
-        )
+        examples = await asyncio.to_thread(self._examples, split, None, selection, repeat, shuffle, file_parallelism)
         error: Exception | None = None
         while error is None:
             chunk, error = await asyncio.to_thread(_take, examples, _ASYNC_CHUNK)

@@ -71,7 +71,8 @@ class RustGenerator(_Generator):
         self._process = process_record
 
     def _items(self, paths: Iterator[str]) -> Iterator[Any]:
-        return self._native.examples_from_paths(paths, 0, self._threads, None)
+        items: Iterator[Any] = self._native.examples_from_paths(paths, 0, self._threads, None)
+        return items
 
 
 class RustBatchedGenerator(_Generator):
@@ -98,4 +99,5 @@ class RustBatchedGenerator(_Generator):
         self._shuffle = shuffle_buffer_size
 
     def _items(self, paths: Iterator[str]) -> Iterator[Any]:
-        return self._native.batches_from_paths(paths, self._shuffle, self._threads, None, self._batch_size)
+        items: Iterator[Any] = self._native.batches_from_paths(paths, self._shuffle, self._threads, None, self._batch_size)
+        return items

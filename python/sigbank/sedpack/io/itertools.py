@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import collections
-import random
 import itertools
+import random
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -83,9 +83,7 @@ def round_robin(iterables: Iterable[Iterable[T]], buffer_size: int = 5) -> Itera
             running.extend(map(iter, itertools.islice(waiting, 1)))
 
 
-async def round_robin_async(
-    iterables: AsyncIterable[AsyncIterable[T]], buffer_size: int = 5
-) -> AsyncIterator[T]:
+async def round_robin_async(iterables: AsyncIterable[AsyncIterable[T]], buffer_size: int = 5) -> AsyncIterator[T]:
     """As `round_robin`, of asynchronous iterables."""
     waiting = aiter(iterables)
     running: collections.deque[AsyncIterator[T]] = collections.deque()

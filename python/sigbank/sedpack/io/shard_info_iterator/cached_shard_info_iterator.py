@@ -37,9 +37,7 @@ class CachedShardInfoIterator(ShardInfoIterator):
         native: _native.SedpackDataset | None = None,
     ) -> None:
         check_not_negative(shards=shards, custom_metadata_type_limit=custom_metadata_type_limit, shuffle=shuffle)
-        super().__init__(
-            dataset_path=dataset_path, dataset_info=dataset_info, split=split, repeat=repeat, native=native
-        )
+        super().__init__(dataset_path=dataset_path, dataset_info=dataset_info, split=split, repeat=repeat, native=native)
         self._shuffle = shuffle
         self._infos = [info for _, info in select(self._stored(), shards, custom_metadata_type_limit, shard_filter)]
         self._count = len(self._infos)
