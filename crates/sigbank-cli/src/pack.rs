@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let report = report?;
-    if args.json { print_json(&report, dest, out) } else { print(&report, dest, out) }
+    if args.json { print_json(&report, dest, out) } else { print(&report, plan.splits(), dest, out) }
 }
 
 fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
@@ -134,12 +134,12 @@ fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Fa
     Ok(())
 }
 
-fn print(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let one = |(split, files): (&String, &u64)| {
-        let records = r.records.get(split).copied().unwrap_or(0);
-        format!("{split} {} from {}", text::count(records), text::some(*files, "file"))
+fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let one = |split: &String| {
+        let [records, files] = [&r.records, &r.files].map(|of| of.get(split).copied().unwrap_or(0));
+        format!("{split} {} from {}", text::count(records), text::some(files, "file"))
     };
-    let by_split: Vec<_> = r.files.iter().map(one).collect();
+    let by_split: Vec<_> = splits.iter().map(one).collect();
     let (records, files) = (r.records.values().sum(), r.files.values().sum());
     let (records, files) = (text::some(records, "example"), text::some(files, "file"));
     writeln!(out, "packed {files} ({}) into {}: {records} ({})", text::bytes(r.bytes_in), dest.display(), by_split.join(", "))?;

@@ -5,6 +5,7 @@ use super::recording::{self, Recording};
 use super::report::{PackReport, Skipped};
 use super::{Candidate, Shares, Windows, scan};
 use crate::error::{Error, Result};
+use sigbank_format::array::Samples;
 use sigbank_format::limits::MAX_FLATBUFFER;
 use sigbank_format::model::{DType, Field, FieldType, Kind, Schema, array::byte_len};
 use std::collections::BTreeMap;
@@ -56,6 +57,8 @@ pub(super) struct Item {
     pub dtype: DType,
     pub shape: Vec<usize>,
     pub rate: Option<f64>,
+    /// Bits of the full scale of integer audio samples that are taken as they stand.
+    pub scale: Option<u32>,
     /// Position in the names of the shares.
     pub split: usize,
 }
@@ -77,6 +80,7 @@ pub struct Plan {
     pub(super) items: Vec<Item>,
     pub(super) cut: Cut,
     pub(super) dtype: DType,
+    pub(super) samples: Samples,
     pub(super) channels: Channels,
     pub(super) splits: Vec<String>,
     pub(super) schema: Schema,
@@ -143,8 +147,9 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
     let mut items = Vec::new();
     for candidate in found.candidates {
         match look(&candidate, options) {
-            Ok(arrays) => {
+            Ok((arrays, scalars)) => {
                 let file = files.len();
+                report.others.extend(scalars);
                 items.extend(arrays.into_iter().map(|item| Item { file, ..item }));
                 files.push(candidate);
             }
@@ -165,51 +170,45 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
     };
     agree(&items, options)?;
     assign(&files, &mut items, options);
-    let dtype = options.dtype.clone().unwrap_or_else(|| first.dtype.clone().with_order(sigbank_format::model::ByteOrder::Little));
+    let dtype = options.dtype.clone().unwrap_or_else(|| first.dtype.clone());
     for item in &items {
         Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.within(format!("'{}'", item.source)))?;
     }
     let schema = schema(&first, &dtype, options)?;
     let splits = options.shares.names().into_iter().map(str::to_owned).collect();
-    Ok(Plan { files, items, cut: options.cut, dtype, channels: options.channels, splits, schema, report })
+    let samples = recording::samples_for(options.dtype.as_ref());
+    Ok(Plan { files, items, cut: options.cut, dtype, samples, channels: options.channels, splits, schema, report })
 }
 
-/// The arrays of one file.
-fn look(candidate: &Candidate, options: &PackOptions) -> Result<Vec<Item>> {
-    let recordings = recording::open(candidate)?;
-    recordings
-        .into_iter()
-        .map(|mut r| {
-            let source = match &r.member {
-                Some(member) => format!("{}#{member}", candidate.source),
-                None => candidate.source.clone(),
-            };
-            let at = |e: Error| e.at(candidate.path.display());
-            if r.shape.is_empty() {
-                let what = r.member.as_ref().map(|m| format!("member '{m}': ")).unwrap_or_default();
-                return Err(at(Error::invalid(format!("{what}a single value has no axis to cut"))
-                    .remedy("leave it out with --skip-bad, or remove it")));
-            }
-            if options.skip_bad {
-                read_through(&mut r).map_err(at)?;
-            }
-            Ok(Item {
-                file: 0,
-                member: r.member,
-                source,
-                dtype: r.dtype,
-                shape: r.shape,
-                rate: r.rate.or(options.sample_rate),
-                split: 0,
-            })
-        })
-        .collect()
+/// The arrays of one file, and the names of the single values beside them in an npz.
+fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<String>)> {
+    let at = |e: Error| e.at(candidate.path.display());
+    let (mut arrays, mut scalars) = (Vec::new(), Vec::new());
+    for mut r in recording::open(candidate, recording::samples_for(options.dtype.as_ref()), options.skip_bad)? {
+        let source = match &r.member {
+            Some(member) => format!("{}#{member}", candidate.source),
+            None => candidate.source.clone(),
+        };
+        if r.shape.is_empty() {
+            scalars.push(source);
+            continue;
+        }
+        if options.skip_bad {
+            read_through(&mut r).map_err(at)?;
+        }
+        let rate = r.rate.or(options.sample_rate);
+        arrays.push(Item { file: 0, member: r.member, source, dtype: r.dtype, shape: r.shape, rate, scale: r.scale, split: 0 });
+    }
+    if arrays.is_empty() {
+        let found = if scalars.is_empty() { "no array in it" } else { "a single value, which has no axis to cut" };
+        return Err(at(Error::invalid(found).remedy("leave it out with --skip-bad, or remove it")));
+    }
+    Ok((arrays, scalars))
 }
 
 /// Decodes everything once, to know that it can be decoded.
 fn read_through(r: &mut Recording) -> Result<()> {
-    let rows = r.shape.first().map_or(0, |r| *r as u64);
-    let block = r.block_rows();
+    let (rows, block) = (r.rows(), r.block_rows());
     let mut buffer = Vec::new();
     let mut at = 0;
     while at < rows {
@@ -255,12 +254,11 @@ fn nothing(folders: &[PathBuf], report: &PackReport) -> Error {
 /// All records must have one dtype and shape, and one sample rate unless told otherwise.
 fn agree(items: &[Item], options: &PackOptions) -> Result<()> {
     if options.dtype.is_none() {
-        same(
-            items,
-            "dtype",
-            |i| i.dtype.clone().with_order(sigbank_format::model::ByteOrder::Little).name(),
-            "choose one for all with --dtype",
-        )?;
+        same(items, "dtype", |i| i.dtype.name(), "choose one for all with --dtype")?;
+    }
+    let bits = |i: &Item| i.scale.map_or("no integer scale".into(), |b| format!("{b} bits"));
+    if items.iter().any(|i| i.scale.is_some()) {
+        same(items, "full scale", bits, "store them on one scale with --dtype float32")?;
     }
     let choose = "pick one channel with --channel N or mix them with --mono";
     match options.channels {

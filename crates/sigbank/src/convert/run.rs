@@ -147,7 +147,7 @@ fn decode_lane(plan: &Plan, lane: usize, lanes: usize, send: &SyncSender<Message
 fn cut_array(plan: &Plan, item: &Item, emit: &mut dyn FnMut(Chunk) -> bool) -> Result<Option<Step>> {
     let candidate = plan.files.get(item.file).ok_or_else(|| Error::invalid("the plan does not hold together"))?;
     let at = |e: Error| e.at(candidate.path.display());
-    let mut recording = recording::open_member(candidate, item.member.as_deref())?;
+    let mut recording = recording::open_member(candidate, item.member.as_deref(), plan.samples)?;
     if (&recording.dtype, &recording.shape) != (&item.dtype, &item.shape) {
         let was = (item.dtype.name(), &item.shape);
         let is = (recording.dtype.name(), &recording.shape);

@@ -1,6 +1,7 @@
 //! The Sedpack layout: packed, split, compressed, hashed shards, listed in a tree of `shards_list.json` under one root,
 //! `dataset_info.json`. Byte-compatible with the reference package `sedpack` 0.2.0; its format document is the source.
 
+mod bench;
 mod check;
 mod commit;
 mod filler;
@@ -15,6 +16,7 @@ mod state;
 mod structure;
 mod table;
 
+pub use bench::decode_all;
 pub use filler::{Filler, FillerOptions, Written};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
@@ -65,7 +67,7 @@ impl Dataset {
             Code::NotFound => Error::not_found("there is no Sedpack dataset here").at(root.join(ROOT).display()).remedy("check the path, or create the dataset"),
             _ => e,
         })?;
-        Self::open_store(Arc::new(store), options)
+        Self::open_store(Arc::new(local(store)?), options)
     }
 
     /// Opens the dataset in a store.
@@ -81,7 +83,7 @@ impl Dataset {
     /// `AlreadyExists` where one is; `Unsupported` for a shard file type that cannot be written yet.
     pub fn create(root: &Path, info: Info) -> Result<Self> {
         let store = LocalStore::create(root)?;
-        Self::create_store(Arc::new(store), info)
+        Self::create_store(Arc::new(local(store)?), info)
     }
 
     /// Creates an empty dataset in a store.
@@ -214,6 +216,11 @@ impl Dataset {
             done => done,
         }
     }
+}
+
+/// The journal and the progress records lie in `.sigbank`; the store's own files in a directory of their own there.
+fn local(store: LocalStore) -> Result<LocalStore> {
+    Ok(store.private_dir(RelPath::parse(".sigbank/store")?, false))
 }
 
 impl Source for Dataset {
