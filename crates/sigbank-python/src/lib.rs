@@ -1,1 +1,31 @@
-//! Placeholder.
+//! The native module of the Python package: take arguments, release the GIL, call the core, wrap the result.
+
+mod convert;
+mod dataset;
+mod errors;
+mod iterate;
+mod sedpack;
+mod values;
+
+use pyo3::prelude::*;
+
+/// Runs the command line with these arguments and gives its exit code.
+#[pyfunction]
+fn cli_main(py: Python<'_>, argv: Vec<String>) -> i32 {
+    py.detach(|| sigbank_cli::run(argv))
+}
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<dataset::Dataset>()?;
+    m.add_class::<dataset::Field>()?;
+    m.add_class::<sedpack::SedpackDataset>()?;
+    m.add_class::<sedpack::Filler>()?;
+    m.add_class::<iterate::ExampleIterator>()?;
+    m.add_class::<iterate::BatchIterator>()?;
+    m.add_class::<convert::Buffer>()?;
+    m.add_function(wrap_pyfunction!(cli_main, m)?)?;
+    m.add_function(wrap_pyfunction!(dataset::open, m)?)?;
+    m.add_function(wrap_pyfunction!(sedpack::bench_decode, m)?)
+}

@@ -1,0 +1,107 @@
+//! Arrays between Rust and NumPy without a copy: the only `unsafe` of the package.
+#![allow(unsafe_code)]
+
+use numpy::npyffi::{self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sigbank::loader::PooledBuf;
+use std::ffi::{c_int, c_void};
+
+/// The memory under the arrays of one batch column; it goes back to its loader when the last array is gone.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct Buffer {
+    /// Held for its memory; the arrays point into it.
+    _memory: PooledBuf,
+    /// Where it begins. As a number, so that the class may be used by any thread.
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// Hands memory over to Python.
+    pub fn new(mut memory: PooledBuf) -> Self {
+        let (start, len) = (memory.as_mut_ptr() as usize, memory.len());
+        Self { _memory: memory, start, len }
+    }
+}
+
+/// How the arrays of a field look.
+pub struct ArrayKind {
+    descr: Py<PyArrayDescr>,
+    /// The shape of a batch: the first length is the number of rows.
+    dims: Vec<npy_intp>,
+    /// Bytes of one row.
+    row: usize,
+}
+
+impl ArrayKind {
+    pub fn new(descr: Bound<'_, PyArrayDescr>, shape: &[usize]) -> Self {
+        let row = shape.iter().product::<usize>() * descr.itemsize();
+        let dims = std::iter::once(0).chain(shape.iter().map(|&n| n as npy_intp)).collect();
+        Self { descr: descr.unbind(), dims, row }
+    }
+
+    /// All rows of a buffer as one array.
+    pub fn batch<'py>(&mut self, py: Python<'py>, buffer: &Bound<'py, Buffer>, rows: usize) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(first) = self.dims.first_mut() {
+            *first = rows as npy_intp;
+        }
+        view(py, buffer, &self.descr, 0, rows.saturating_mul(self.row), &mut self.dims)
+    }
+
+    /// One row of a buffer as an array.
+    pub fn row<'py>(&mut self, py: Python<'py>, buffer: &Bound<'py, Buffer>, row: usize) -> PyResult<Bound<'py, PyAny>> {
+        view(py, buffer, &self.descr, row.saturating_mul(self.row), self.row, self.dims.get_mut(1..).unwrap_or_default())
+    }
+}
+
+/// A writable array over `len` bytes of a buffer from `at` on, whose dtype and `dims` take exactly that many.
+fn view<'py>(py: Python<'py>, buffer: &Bound<'py, Buffer>, descr: &Py<PyArrayDescr>, at: usize, len: usize, dims: &mut [npy_intp]) -> PyResult<Bound<'py, PyAny>> {
+    let held = buffer.get();
+    if at.checked_add(len).is_none_or(|end| end > held.len) {
+        return Err(PyValueError::new_err(format!("an array of {len} bytes at {at} in a buffer of {}", held.len)));
+    }
+    // SAFETY: the bytes lie in `buffer` (checked above), which the array keeps alive as its base; no Rust code touches them
+    // any more, since `Buffer` hands its memory out to arrays only. NewFromDescr takes over one reference to the dtype,
+    // SetBaseObject one to the buffer. `dims` outlives the call, which copies it.
+    unsafe {
+        let array_type = npyffi::get_type_object(py, NpyTypes::PyArray_Type);
+        // Rows begin at multiples of the item size in memory that is aligned to 64 bytes. NumPy takes the flags as they are.
+        let both = if dims.len() <= 1 { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
+        let flags = NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS | both;
+        let data = (held.start + at) as *mut c_void;
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            array_type,
+            descr.bind(py).clone().into_dtype_ptr(),
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data,
+            flags,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), buffer.clone().into_any().into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(array)
+    }
+}
+
+/// The bytes of a C-contiguous array, as long as it is borrowed.
+///
+/// Another Python thread may write to the array meanwhile, as it may while NumPy itself copies it: the bytes stored are then
+/// some mixture, which is that program's race.
+pub fn bytes_of<'a>(array: &'a Bound<'_, PyUntypedArray>) -> PyResult<&'a [u8]> {
+    if !array.is_c_contiguous() {
+        return Err(PyValueError::new_err("the array is not contiguous"));
+    }
+    let len = array.len() * array.dtype().itemsize();
+    if len == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: a C-contiguous array holds `len` bytes from its data pointer on, and lives as long as it is borrowed.
+    unsafe { Ok(std::slice::from_raw_parts((*array.as_array_ptr()).fields.data.cast::<u8>(), len)) }
+}

@@ -1,0 +1,266 @@
+//! `sigbank.open`: a dataset whatever its layout.
+
+use crate::errors::{missing_split, raise};
+use crate::iterate::{BatchIterator, own};
+use crate::values::descr;
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
+use sigbank::format::model::FieldType;
+use sigbank::layout::Source;
+use sigbank::loader::{Options, Shuffle};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// JSON as Python objects.
+fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    PyModule::import(py, "json")?.call_method1("loads", (text,))
+}
+
+/// Opens a dataset of any layout, read-only.
+#[pyfunction]
+pub fn open(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
+    let path = std::path::absolute(&path)?;
+    let text = path.to_str().ok_or_else(|| PyValueError::new_err("the path is not UTF-8"))?;
+    let source = py.detach(|| sigbank::layout::open(text)).map_err(raise)?;
+    Ok(Dataset { source, path: text.to_owned() })
+}
+
+/// One field of a schema.
+#[pyclass(frozen, get_all, module = "sigbank._native")]
+pub struct Field {
+    name: String,
+    dtype: Py<PyAny>,
+    shape: Option<Py<PyTuple>>,
+    metadata: Py<PyAny>,
+}
+
+#[pymethods]
+impl Field {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let dtype = match self.dtype.bind(py).cast::<PyType>() {
+            Ok(own) => own.name()?.to_string(),
+            Err(_) => self.dtype.bind(py).to_string(),
+        };
+        Ok(match &self.shape {
+            Some(shape) => format!("Field({:?}, {dtype}, {})", self.name, shape.bind(py)),
+            None => format!("Field({:?}, {dtype})", self.name),
+        })
+    }
+}
+
+/// A dataset, whatever its layout.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct Dataset {
+    source: Arc<dyn Source>,
+    path: String,
+}
+
+impl Dataset {
+    /// The split and the place in it of a record counted over all splits.
+    fn place(&self, index: i64) -> PyResult<(String, u64)> {
+        let splits = self.source.splits();
+        let total: u64 = splits.iter().map(|s| s.records).sum();
+        let from_end = if index < 0 { i128::from(index) + i128::from(total) } else { i128::from(index) };
+        let mut left = u64::try_from(from_end).ok().filter(|&i| i < total).ok_or_else(|| PyIndexError::new_err(format!("record {index} of {total}")))?;
+        for split in splits {
+            if left < split.records {
+                return Ok((split.name, left));
+            }
+            left -= split.records;
+        }
+        Err(PyIndexError::new_err(format!("record {index} of {total}")))
+    }
+
+    fn known(&self, split: &str) -> PyResult<u64> {
+        let found = self.source.splits().into_iter().find(|s| s.name == split);
+        found.map(|s| s.records).ok_or_else(|| missing_split(&*self.source, split))
+    }
+
+    fn read<'py>(&self, py: Python<'py>, split: &str, ordinals: &[u64]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let fields: Vec<usize> = (0..self.source.schema().fields.len()).collect();
+        let rows = py.detach(|| sigbank::layout::read(&*self.source, split, ordinals, &fields)).map_err(raise)?;
+        let numpy = PyModule::import(py, "numpy")?;
+        rows.iter().map(|row| self.example(&numpy, row)).collect()
+    }
+
+    fn example<'py>(&self, numpy: &Bound<'py, PyModule>, row: &[Vec<u8>]) -> PyResult<Bound<'py, PyDict>> {
+        let py = numpy.py();
+        let example = PyDict::new(py);
+        for (field, bytes) in self.source.schema().fields.iter().zip(row) {
+            let value = match (&field.ty, descr(py, &field.ty)?) {
+                (FieldType::Array { shape, .. }, Some(d)) => {
+                    let writable = pyo3::types::PyByteArray::new(py, bytes);
+                    numpy.call_method1("frombuffer", (writable, d))?.call_method1("reshape", (PyTuple::new(py, shape)?,))?
+                }
+                _ => own(py, &field.ty, bytes)?,
+            };
+            example.set_item(&field.name, value)?;
+        }
+        Ok(example)
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Where it is.
+    #[getter]
+    fn path(&self) -> &str {
+        &self.path
+    }
+    /// The layout's name.
+    #[getter]
+    fn layout(&self) -> &'static str {
+        self.source.layout()
+    }
+    /// The dataset's metadata.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        json(py, &serde_json::to_string(self.source.metadata()).unwrap_or_default())
+    }
+    /// Records by split.
+    #[getter]
+    fn splits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let splits = PyDict::new(py);
+        for split in self.source.splits() {
+            splits.set_item(split.name, split.records)?;
+        }
+        Ok(splits)
+    }
+    /// The fields by name, in stored order.
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let schema = PyDict::new(py);
+        for field in &self.source.schema().fields {
+            let builtin = |name: &str| PyModule::import(py, "builtins")?.getattr(name);
+            let (dtype, shape) = match (&field.ty, descr(py, &field.ty)?) {
+                (FieldType::Array { shape, .. }, Some(d)) => (d.into_any(), Some(PyTuple::new(py, shape)?.unbind())),
+                (FieldType::Int, _) => (builtin("int")?, Some(PyTuple::empty(py).unbind())),
+                (FieldType::Str, _) => (builtin("str")?, None),
+                (FieldType::Bytes { len }, _) => (builtin("bytes")?, len.map(|n| PyTuple::new(py, [n])).transpose()?.map(Bound::unbind)),
+                (FieldType::Array { .. }, None) => return Err(PyTypeError::new_err("no dtype")),
+            };
+            let metadata = json(py, &serde_json::to_string(&field.metadata).unwrap_or_default())?.unbind();
+            schema.set_item(&field.name, Field { name: field.name.clone(), dtype: dtype.unbind(), shape, metadata }.into_pyobject(py)?)?;
+        }
+        Ok(schema)
+    }
+    /// The digest that names this state of the dataset.
+    #[getter]
+    fn root_digest(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.source.root_digest()).map_err(raise)
+    }
+
+    fn __len__(&self) -> usize {
+        self.source.splits().iter().map(|s| s.records as usize).sum()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let range = slice.indices(self.__len__() as isize)?;
+            let mut all = Vec::with_capacity(range.slicelength as usize);
+            let mut at = range.start;
+            for _ in 0..range.slicelength {
+                let (split, ordinal) = self.place(at as i64)?;
+                all.extend(self.read(py, &split, &[ordinal])?);
+                at += range.step;
+            }
+            return Ok(PyList::new(py, all)?.into_any());
+        }
+        let (split, ordinal) = match key.extract::<(String, i64)>() {
+            Ok((split, index)) => {
+                let records = self.known(&split)?;
+                let from_end = if index < 0 { i128::from(index) + i128::from(records) } else { i128::from(index) };
+                let ordinal = u64::try_from(from_end).ok().filter(|&i| i < records);
+                let ordinal = ordinal.ok_or_else(|| PyIndexError::new_err(format!("record {index} of {records} in split '{split}'")))?;
+                (split, ordinal)
+            }
+            Err(_) => match key.call_method0("__index__").and_then(|i| i.extract::<i64>()) {
+                Ok(index) => self.place(index)?,
+                Err(_) => return Err(PyTypeError::new_err("an index, a slice or (split, index) is expected")),
+            },
+        };
+        let mut one = self.read(py, &split, &[ordinal])?;
+        one.pop().map(Bound::into_any).ok_or_else(|| PyIndexError::new_err("no record"))
+    }
+
+    /// Batches of a split.
+    #[pyo3(signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false))]
+    #[allow(clippy::too_many_arguments)]
+    fn batches(
+        &self,
+        py: Python<'_>,
+        split: &str,
+        batch_size: usize,
+        shuffle: Option<&Bound<'_, PyAny>>,
+        seed: u64,
+        epochs: Option<u64>,
+        fields: Option<Vec<String>>,
+        threads: usize,
+        start: u64,
+        drop_last: bool,
+    ) -> PyResult<BatchIterator> {
+        self.known(split)?;
+        let schema = self.source.schema();
+        let position = |name: &String| schema.position(name).ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'")));
+        let fields = fields.map(|names| names.iter().map(position).collect::<PyResult<Vec<_>>>()).transpose()?;
+        let shuffle = match shuffle {
+            None => Shuffle::None,
+            Some(s) => match s.extract::<bool>() {
+                Ok(false) => Shuffle::None,
+                Ok(true) if self.source.random_access() => Shuffle::Global,
+                Ok(true) => Shuffle::Buffer(DEFAULT_BUFFER),
+                Err(_) => match s.extract::<u64>()? {
+                    0 => Shuffle::None,
+                    n => Shuffle::Buffer(n),
+                },
+            },
+        };
+        let options = Options { batch_size, shuffle, seed, epochs, fields, threads, start, drop_last, ..Options::new(split, batch_size) };
+        BatchIterator::new(py, &self.source, options)
+    }
+
+    /// Verifies everything with its checksums; gives (units, records, bytes).
+    #[pyo3(signature = (progress=None))]
+    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<(u64, u64, u64)> {
+        let done = with_progress(py, progress, |tell| self.source.verify(tell))?;
+        Ok((done.units, done.records, done.bytes))
+    }
+
+    fn __repr__(&self) -> String {
+        let splits: Vec<String> = self.source.splits().iter().map(|s| format!("{} {}", s.name, s.records)).collect();
+        format!("Dataset({:?}, {}, {})", self.path, self.layout(), if splits.is_empty() { "empty".into() } else { splits.join(", ") })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((PyModule::import(py, "sigbank")?.getattr("open")?, (self.path.clone(),)))
+    }
+}
+
+/// Records that a shuffle mixes at once where it has to decode whole shards.
+const DEFAULT_BUFFER: u64 = 10_000;
+
+/// Runs a long call without the GIL that tells its progress to a Python callable, which may raise; Ctrl-C ends it.
+pub fn with_progress<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    run: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> sigbank::Result<T> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let done = py.detach(|| {
+        run(&mut |done, total| {
+            Python::attach(|py| {
+                let told = py.check_signals().and_then(|()| match &progress {
+                    Some(callable) => callable.call1(py, (done, total)).map(|_| ()),
+                    None => Ok(()),
+                });
+                told.map_err(|e| raised = Some(e)).is_ok()
+            })
+        })
+    });
+    match raised {
+        Some(e) => Err(e),
+        None => done.map_err(raise),
+    }
+}
+
