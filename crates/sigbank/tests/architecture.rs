@@ -1,5 +1,7 @@
 //! The picture of ARCHITECTURE.md as tables, and the test that holds the sources to it.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // All of this file is test.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,7 @@ mod lock;
 #[cfg(test)]
 mod process_tests;
 mod root;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -61,11 +62,14 @@ pub struct LocalStore {
 impl LocalStore {
     /// The store of a directory that is there: `NotFound` otherwise.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
-        let path: PathBuf = root.into();
-        let shown = path.display().to_string();
+        let given: PathBuf = root.into();
+        let shown = given.display().to_string();
+        // Absolute, so that nothing changes when the process changes its directory.
+        let path = std::path::absolute(&given).map_err(|e| Error::invalid(format!("{shown:?} is no directory's name: {e}")))?;
+        let is_file = path.is_file();
         let root = Root::open(path).map_err(|e| match e.code() {
             Code::NotFound => Error::not_found("there is no such directory").at(&shown),
-            _ if Path::new(&shown).is_file() => Error::not_found("a directory is expected, and this is a file").at(&shown),
+            _ if is_file => Error::not_found("a directory is expected, and this is a file").at(&shown),
             _ => e.at(&shown),
         })?;
         Ok(Self { root, durable: true, private: RelPath::parse(".sigbank")?, stage_privately: false, tactic: Tactic::Rename })
@@ -89,7 +93,7 @@ impl LocalStore {
     pub fn private_dir(self, dir: RelPath, stage: bool) -> Self {
         Self { private: dir, stage_privately: stage, ..self }
     }
-    /// The directory as it was given.
+    /// The directory's absolute path when it was opened.
     pub fn root(&self) -> &Path {
         &self.root.path
     }
@@ -137,9 +141,16 @@ impl LocalStore {
                 Err(rustix::io::Errno::NOENT) => return Ok(()),
                 other => other.map_err(os)?,
             }
-            std::fs::remove_dir_all(self.root.path.join(self.private.as_str()).join(trash)).map_err(Error::from)
+            self.empty_trash(&trash)
         };
         delete().map_err(|e: Error| e.at(self.locate(dir)))
+    }
+
+    fn empty_trash(&self, name: &str) -> Result<()> {
+        match std::fs::remove_dir_all(self.root.path.join(self.private.as_str()).join(name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 
     fn open_file(&self, path: &RelPath) -> Result<(File, u64)> {

@@ -3,6 +3,7 @@
 use super::tests::tree;
 use super::*;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
 const TASK: &str = "SIGBANK_TEST_TASK";
@@ -21,7 +22,14 @@ fn whole(bytes: &[u8]) -> bool {
 }
 
 fn spawn(task: &str, dir: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    spawn_under("umask", task, dir)
+}
+
+/// A child of a shell that ran this command first.
+fn spawn_under(command: &str, task: &str, dir: &Path) -> Child {
+    Command::new("sh")
+        .args(["-c", &format!("{command} >/dev/null; exec \"$0\" \"$@\"")])
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", "store::local::process_tests::child", "--nocapture", "--test-threads=1"])
         .envs([(TASK, task)])
         .env(WHERE, dir)
@@ -72,11 +80,22 @@ fn child() {
         }
         ("replace", _) => {
             say("replacing");
-            (0..).for_each(|n| drop(store.replace(&p("root"), &[&content(n)], Expected::Any).unwrap()));
+            (0..1_000_000).for_each(|n| drop(store.replace(&p("root"), &[&content(n)], Expected::Any).unwrap()));
         }
         ("create", round) => {
             say("creating");
-            (0..).for_each(|n| store.create(&p(&format!("{round}/{n}")), &[&content(n)]).unwrap());
+            (0..1_000_000).for_each(|n| store.create(&p(&format!("{round}/{n}")), &[&content(n)]).unwrap());
+        }
+        ("stream", _) => {
+            let mut new = store.write_new(&p("d/unfinished")).unwrap();
+            new.write_all(&content(1)).unwrap();
+            say("half");
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        ("modes", _) => {
+            store.create(&p("a/created"), &[b"x"]).unwrap();
+            store.replace(&p("a/replaced"), &[b"x"], Expected::Any).unwrap();
+            store.write_new(&p("a/streamed")).unwrap().commit().unwrap();
         }
         ("hold", _) => {
             let _guard = store.try_lock("job").unwrap().unwrap();
@@ -167,6 +186,33 @@ fn a_lock_ends_with_its_process() {
     assert!(e.code() == Code::Conflict && e.path().unwrap().ends_with(".sigbank/job.lock"), "{e}");
     kill(child);
     drop(lock(&store, "job", Duration::from_secs(10)).unwrap());
+}
+
+#[test]
+fn new_files_honour_the_umask() {
+    for (umask, file, dir) in [("0000", 0o666, 0o777), ("0027", 0o640, 0o750)] {
+        let root = tempfile::tempdir().unwrap();
+        said(spawn_under(&format!("umask {umask}"), "modes", root.path()));
+        let mode = |path: &str| std::fs::metadata(root.path().join(path)).unwrap().mode() & 0o7777;
+        assert_eq!(["a/created", "a/replaced", "a/streamed", ".sigbank/lock"].map(mode), [file; 4], "umask {umask}");
+        assert_eq!(["a", ".sigbank"].map(mode), [dir; 2], "umask {umask}");
+    }
+}
+
+#[test]
+fn what_a_killed_writer_left_is_swept_when_it_is_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path()).unwrap();
+    let child = begun("stream", dir.path());
+    assert_eq!(store.sweep(Duration::ZERO).unwrap(), 0, "a living writer's file was taken away");
+    kill(child);
+    assert_eq!(store.list(None).unwrap().count(), 0);
+    assert_eq!(store.sweep(Duration::from_secs(3600)).unwrap(), 0, "too young");
+    std::fs::create_dir_all(dir.path().join(format!(".sigbank/{TEMPORARY}1/sub"))).unwrap();
+    std::fs::create_dir_all(dir.path().join(format!("d/{TEMPORARY}not-ours"))).unwrap();
+    std::fs::write(dir.path().join("d/other"), b"x").unwrap();
+    assert_eq!(store.sweep(Duration::ZERO).unwrap(), 2);
+    assert_eq!(tree(dir.path()), [".sigbank", "d", &format!("d/{TEMPORARY}not-ours"), "d/other"]);
 }
 
 /// A small filesystem of its own, gone again when dropped.

@@ -3,7 +3,7 @@
 use super::root::os;
 use crate::error::{Error, Result};
 use crate::store::{NewObject, taken};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
@@ -65,6 +65,8 @@ impl NewFile {
             // 0666 less the umask, as any program makes its files.
             match rustix::fs::openat(&staging, &staged, flags, Mode::from_raw_mode(0o666)) {
                 Ok(fd) => {
+                    // Says that its writer lives (see `sweep`). Where there are no locks, its age must do.
+                    let _ = rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive);
                     let (file, name) = (File::from(fd), name.to_owned());
                     let process = std::process::id();
                     return Ok(Self {
