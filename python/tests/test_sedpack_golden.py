@@ -93,13 +93,19 @@ def test_unknown_keys_stay_when_files_are_rewritten(tmp_path: Path) -> None:
     info = json.loads(root.read_text(encoding="utf-8"))
     info["later"] = {"a": 10**30}
     info["metadata"]["also_later"] = [1.10]
+    info["dataset_structure"]["codec"] = {"level": 3}
+    info["dataset_structure"]["saved_data_description"][1]["unit"] = "V"
     root.write_text(json.dumps(info), encoding="utf-8")
     dataset = Dataset(path)
     with dataset.filler() as filler:
         filler.write_example({"float32": np.ones((2, 3), "f4"), "text": "new", "number": 5}, "train")
     dataset.metadata.description = "changed"
+    dataset.dataset_structure.examples_per_shard = 7
     dataset.write_config()
     rewritten = json.loads(root.read_text(encoding="utf-8"))
     assert rewritten["later"] == {"a": 10**30}
     assert rewritten["metadata"]["also_later"] == [1.10]
+    assert rewritten["dataset_structure"]["codec"] == {"level": 3}
+    assert [a.get("unit") for a in rewritten["dataset_structure"]["saved_data_description"]] == [None, "V", None]
     assert rewritten["metadata"]["description"] == "changed"
+    assert rewritten["dataset_structure"]["examples_per_shard"] == 7

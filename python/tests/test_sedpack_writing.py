@@ -285,7 +285,8 @@ def test_relative_paths_and_updated_infos(tmp_path: Path) -> None:
             filler.write_example({"i": i}, "train")
         filler.write_example({"i": 9}, "test")
     infos = filler.get_updated_infos()
-    assert [(info.number_of_examples, info.number_of_shards) for info in infos] == [(3, 2), (1, 1)]
+    counts = {info.shard_list_info_file.file_path.parts[0]: (info.number_of_examples, info.number_of_shards) for info in infos}
+    assert (len(infos), counts) == (2, {"train": (3, 2), "test": (1, 1)})
     assert {info.shard_list_info_file.file_path.parts[:3] for info in infos} == {
         ("train", "w", "1"),
         ("test", "w", "1"),
@@ -374,6 +375,21 @@ def test_metadata_is_saved_by_write_config_and_by_fillers(tmp_path: Path) -> Non
     with pytest.raises(AttributeError):
         dataset.dataset_info = DatasetInfo()  # type: ignore[misc]
     assert numbers(tmp_path / "d") == [0, 1]
+
+
+def test_a_structure_that_was_set_is_used_by_the_next_filler(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path / "d", create_dataset=True)
+    dataset.dataset_structure = DatasetStructure(
+        saved_data_description=[Attribute(name="a", dtype="float32", shape=(2,))], examples_per_shard=3, compression="LZ4"
+    )
+    write(dataset, *np.arange(10, dtype="f4").reshape(5, 2))
+    dataset.dataset_structure.examples_per_shard = 1
+    write(dataset, np.zeros(2, "f4"), np.ones(2, "f4"))
+    assert [info.number_of_examples for info in dataset.shard_info_iterator("train")] == [3, 2, 1, 1]
+    assert np.stack(read(dataset)).tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [0, 0], [1, 1]]
+    [batch] = dataset.as_numpy_iterator_rust_batched(split="train", repeat=False, shuffle=0, batch_size=9)
+    assert batch["a"].shape == (7, 2)
+    assert Dataset(tmp_path / "d").dataset_structure == dataset.dataset_structure
 
 
 def test_pickles(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import uuid
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from sigbank import _native
 
+from ._model import Model
 from .dataset_filler import DatasetFiller
 from .dataset_iteration import DatasetIteration
 from .errors import DatasetExistsError
@@ -71,17 +73,33 @@ class Dataset(DatasetIteration):
         self._info.splits = self._saved.model_copy(deep=True).splits
 
     def _hand_over(self) -> None:
-        """Give the native side the metadata and structure that were changed here, for the next time the root is saved."""
+        """Give the native side the metadata and structure that were changed here, to save them with the root."""
+        stored = json.loads(self._native.info())
         changed = [
-            None if getattr(self._info, name) == getattr(self._saved, name) else getattr(self._info, name).model_dump_json()
-            for name in ("metadata", "dataset_structure")
+            None if mine == saved else json.dumps(_with_unknown_keys(mine, stored.get(name, {})))
+            for name, mine, saved in (
+                ("metadata", self._info.metadata, self._saved.metadata),
+                ("dataset_structure", self._info.dataset_structure, self._saved.dataset_structure),
+            )
         ]
         if changed != [None, None]:
             self._native.set_info(*changed)
 
     def _start_filler(self, relative_path: str, concurrency: int, durable: bool, auto_update: bool) -> _native.Filler:
-        self._hand_over()
+        if self._info.metadata != self._saved.metadata or self._info.dataset_structure != self._saved.dataset_structure:
+            # Shards are never written by a structure that the root does not name.
+            self._save([])
         return self._native.filler(relative_path, concurrency, durable, auto_update)
+
+    def _save(self, updated_infos: list[str]) -> FileInfo:
+        self._hand_over()
+        structure = self._saved.dataset_structure
+        saved = FileInfo.model_validate_json(self._native.write_config(updated_infos))
+        self._reload()
+        if self._saved.dataset_structure != structure:
+            # What is open reads and writes by the structure that it was opened with.
+            self._native = _native.SedpackDataset.open(str(self.path), True)
+        return saved
 
     @property
     def dataset_info(self) -> DatasetInfo:
@@ -122,10 +140,7 @@ class Dataset(DatasetIteration):
         Returns:
             the path and the checksums of `dataset_info.json`.
         """
-        self._hand_over()
-        saved = self._native.write_config([info.model_dump_json() for info in updated_infos or ()])
-        self._reload()
-        return FileInfo.model_validate_json(saved)
+        return self._save([info.model_dump_json() for info in updated_infos or ()])
 
     def current_metadata_checksums(self) -> tuple[str, ...]:
         """The checksums of `dataset_info.json`, which stand for the whole dataset; for `check`."""
@@ -198,6 +213,18 @@ class Dataset(DatasetIteration):
         self.__init__(state["path"], allow_newer=state["allow_newer"])  # type: ignore[misc]
         self._info.metadata = state["info"].metadata
         self._info.dataset_structure = state["info"].dataset_structure
+
+
+def _with_unknown_keys(model: Model, stored: dict[str, Any]) -> dict[str, Any]:
+    """`model` as JSON has it, with what `stored` holds beyond it, also in attributes of the same name."""
+    dumped = model.model_dump(mode="json")
+    dumped.update({key: value for key, value in stored.items() if key not in dumped})
+    if isinstance(model, DatasetStructure):
+        attributes = {attribute.get("name"): attribute for attribute in stored.get("saved_data_description", [])}
+        dumped["saved_data_description"] = [
+            _with_unknown_keys(attribute, attributes.get(attribute.name, {})) for attribute in model.saved_data_description
+        ]
+    return dumped
 
 
 def _feed(
