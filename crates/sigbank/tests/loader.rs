@@ -211,6 +211,23 @@ fn dropping_it_frees_threads_and_source_at_once() {
 }
 
 #[test]
+fn a_stop_at_any_moment_wakes_every_thread() {
+    let source: Arc<dyn Source> = Arc::new(Memory::new(&[40; 50], 100, true));
+    let began = Instant::now();
+    for round in 0..2000u32 {
+        let options = Options { threads: 3, prefetch_bytes: Some(0), shuffle: Shuffle::Buffer(50), ..Options::new("train", 20) };
+        let mut loader = Loader::new(source.clone(), options).unwrap();
+        for _ in 0..round % 5 {
+            loader.next().unwrap().unwrap();
+        }
+        (0..round % 97 * 20).for_each(|_| std::hint::spin_loop());
+        drop(loader);
+        assert_eq!(Arc::strong_count(&source), 1, "round {round}: a thread still waits");
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[test]
 fn dropping_it_interrupts_a_long_read() {
     let source = Memory::new(&[100_000], 10, false).before_read(|_, _| {
         std::thread::sleep(Duration::from_millis(50));

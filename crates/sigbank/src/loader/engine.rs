@@ -190,11 +190,12 @@ impl Shared {
         };
         let last = work.first + work.counts.len() as u64 - 1;
         while !state.admits(last, self.window) {
-            state.wanted = Some(last);
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // Asked under the lock that the stopper takes before it wakes us, or its call could come before the wait.
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
+            state.wanted = Some(last);
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.wanted = None;
         state.running += 1;
