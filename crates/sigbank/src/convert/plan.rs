@@ -54,7 +54,10 @@ pub(super) struct Item {
     pub member: Option<String>,
     /// What stands in the field `source`.
     pub source: String,
+    /// What rows are read as.
     pub dtype: DType,
+    /// What they are stored as where no dtype is chosen.
+    pub natural: DType,
     pub shape: Vec<usize>,
     pub rate: Option<f64>,
     /// Bits of the full scale of integer audio samples that are taken as they stand.
@@ -170,7 +173,7 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
     };
     agree(&items, options)?;
     assign(&files, &mut items, options);
-    let dtype = options.dtype.clone().unwrap_or_else(|| first.dtype.clone());
+    let dtype = options.dtype.clone().unwrap_or_else(|| first.natural.clone());
     for item in &items {
         Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.within(format!("'{}'", item.source)))?;
     }
@@ -197,7 +200,17 @@ fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<
             read_through(&mut r).map_err(at)?;
         }
         let rate = r.rate.or(options.sample_rate);
-        arrays.push(Item { file: 0, member: r.member, source, dtype: r.dtype, shape: r.shape, rate, scale: r.scale, split: 0 });
+        arrays.push(Item {
+            file: 0,
+            member: r.member,
+            source,
+            dtype: r.dtype,
+            natural: r.natural,
+            shape: r.shape,
+            rate,
+            scale: r.scale,
+            split: 0,
+        });
     }
     if arrays.is_empty() {
         let found = if scalars.is_empty() { "no array in it" } else { "a single value, which has no axis to cut" };
@@ -254,7 +267,7 @@ fn nothing(folders: &[PathBuf], report: &PackReport) -> Error {
 /// All records must have one dtype and shape, and one sample rate unless told otherwise.
 fn agree(items: &[Item], options: &PackOptions) -> Result<()> {
     if options.dtype.is_none() {
-        same(items, "dtype", |i| i.dtype.name(), "choose one for all with --dtype")?;
+        same(items, "dtype", |i| i.natural.name(), "choose one for all with --dtype")?;
     }
     let bits = |i: &Item| i.scale.map_or("no integer scale".into(), |b| format!("{b} bits"));
     if items.iter().any(|i| i.scale.is_some()) {
@@ -344,10 +357,10 @@ fn schema(first: &Item, dtype: &DType, options: &PackOptions) -> Result<Schema> 
             .remedy("remove such files"));
     }
     // A record is in memory as a whole, and no container holds a larger one.
-    let bytes = byte_len(dtype, &shape).map_err(Error::from)?;
+    let smaller = "choose a smaller --window";
+    let bytes = byte_len(dtype, &shape).map_err(|e| Error::from(e).remedy(smaller))?;
     if bytes as u64 > MAX_FLATBUFFER {
-        return Err(Error::limit(format!("a record of {bytes} bytes, where {MAX_FLATBUFFER} are the limit"))
-            .remedy("choose a smaller --window"));
+        return Err(Error::limit(format!("a record of {bytes} bytes, where {MAX_FLATBUFFER} are the limit")).remedy(smaller));
     }
     let field = |name: &str, ty| Field { name: name.into(), ty, metadata: Default::default() };
     let number = |kind| Ok::<_, Error>(FieldType::Array { dtype: DType::new(kind, 8)?, shape: vec![] });

@@ -2,7 +2,7 @@
 
 use super::Candidate;
 use crate::error::{Error, Result};
-use sigbank_format::array::{self, ArrayReader, Format, Options, Samples};
+use sigbank_format::array::{self, ArrayReader, Format, Options, Samples, Subtype};
 use sigbank_format::container::npz;
 use sigbank_format::model::{DType, Kind};
 use sigbank_format::read_at::{ReadAt, past_end};
@@ -17,7 +17,10 @@ const BLOCK: usize = 256 << 10;
 pub(super) struct Recording {
     /// Its name in an npz.
     pub member: Option<String>,
+    /// What rows are read as.
     pub dtype: DType,
+    /// What they are stored as where no dtype is chosen: audio as float32, arrays as they are.
+    pub natural: DType,
     pub shape: Vec<usize>,
     /// Samples per second where the file says it.
     pub rate: Option<f64>,
@@ -39,10 +42,13 @@ pub(super) fn samples_for(dtype: Option<&DType>) -> Samples {
 impl Recording {
     fn new(member: Option<String>, reader: Box<dyn ArrayReader>, samples: Samples) -> Self {
         let info = reader.info();
+        let audio = info.audio.is_some() && samples != Samples::Stored;
+        let natural = DType::new(Kind::Float, 4).ok().filter(|_| audio).unwrap_or_else(|| info.dtype.clone());
         let scale = info.audio.as_ref().filter(|_| samples == Samples::Stored).and_then(|a| a.full_scale_bits);
         Self {
             member,
             dtype: info.dtype.clone(),
+            natural,
             shape: info.shape.clone(),
             rate: info.sample_rate().map(f64::from),
             scale,
@@ -103,8 +109,17 @@ fn open_array(candidate: &Candidate, file: Arc<dyn ReadAt>, samples: Samples) ->
         "oga" => Format::Ogg,
         other => Format::from_extension(other).unwrap_or(Format::Npy),
     };
-    let reader = array::open_with(file, format, Options { samples, ..Default::default() });
-    Ok(Recording::new(None, reader.map_err(|e| Error::from(e).at(candidate.path.display()))?, samples))
+    let open = |samples| {
+        let reader = array::open_with(file.clone(), format, Options { samples, ..Default::default() });
+        reader.map_err(|e| Error::from(e).at(candidate.path.display()))
+    };
+    let mut reader = open(samples)?;
+    let double = reader.info().audio.as_ref().is_some_and(|a| a.subtype == Subtype::Double);
+    if double && samples == Samples::Float32 {
+        // Of these, a value can be too large for float32, which the cast refuses where the decoder would say infinite.
+        reader = open(Samples::Float64)?;
+    }
+    Ok(Recording::new(None, reader, samples))
 }
 
 /// Whether the content is a zip archive, which an npz is.
