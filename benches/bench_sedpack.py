@@ -17,7 +17,6 @@ import argparse
 import gc
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -282,7 +281,7 @@ def bench_write(root: Path, data: str, compression: str, repetitions: int) -> It
 
 def bench_durable(root: Path, data: str, compression: str, repetitions: int) -> Iterator[Row]:
     """Durable writing beside writing and flushing one file of the same bytes."""
-    if compression:
+    if compression or data != "traces":
         return
     made, path, plain = list(examples(data)), root / "write-ours", root / "plain"
     chunk = os.urandom(1 << 20) * 40
@@ -323,13 +322,13 @@ def peak(name: str, what: str, path: Path, data: str, compression: str) -> None:
     """In a process of its own: print how far memory rose above the interpreter with the package, in bytes."""
     made = repeated_examples(data) if what == "write" else None
     package(name).Dataset  # noqa: B018  (imported before the baseline is taken)
-    baseline = resident()
+    baseline = memory("VmRSS")
     if what == "write":
         write(name, path, data, compression, made)
     else:
         shuffle = 1_000 if what == "shuffled" else 0
         reading(name, path, data, "as_numpy_iterator_rust_batched", shuffle, epochs=3 if what == "epochs" else 1)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024 - baseline)
+    print(memory("VmHWM") - baseline)
 
 
 def repeated_examples(data: str) -> Iterator[dict[str, Any]]:
@@ -338,9 +337,10 @@ def repeated_examples(data: str) -> Iterator[dict[str, Any]]:
     return (few[index % len(few)] for index in range(COUNTS[data]))
 
 
-def resident() -> int:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def memory(what: str) -> int:
+    """This process's resident memory in bytes: VmRSS now, VmHWM at its highest (getrusage's would count the parent's too)."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith(what))
 
 
 def bench_memory(root: Path, data: str, compression: str, repetitions: int) -> Iterator[str]:
