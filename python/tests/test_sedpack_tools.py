@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import doctest
 import hashlib
 import importlib
 import inspect
 import itertools
+import pkgutil
 import typing
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -194,3 +196,11 @@ def _assert_parameters(mine: Any, theirs: Any, where: str) -> None:
             assert found[name].default == parameter.default, f"{where}: {name}"
     order = [name for name in found if name in expected]
     assert order == list(expected), where
+
+
+def test_examples_in_the_documentation() -> None:
+    package = importlib.import_module("sigbank.sedpack")
+    modules = [package, *(importlib.import_module(m.name) for m in pkgutil.walk_packages(package.__path__, "sigbank.sedpack."))]
+    results = [doctest.testmod(module) for module in modules]
+    assert sum(result.failed for result in results) == 0
+    assert sum(result.attempted for result in results) > 10
