@@ -5,11 +5,12 @@ Run: pip install numpy==2.4.6 soundfile==0.14.0 && python make.py
 
     npy/*.npy, npy.json     arrays by numpy.save, and dtype, shape and little-endian C-ordered bytes (hex) of each
     npz/*.npz               archives by numpy.savez and savez_compressed: the arrays a, b and c of `members` below
-    audio/*, audio.json     audio files, and what libsndfile says of each
-    audio/*.expected.npy    the float64 samples that libsndfile reads from each, or should (see `expect`), saved as float32 where
+    wav/*, flac/*, ogg/*    audio files; audio.json: what libsndfile says of each
+    expected/*.npy          the float64 samples that libsndfile reads from each, or should (see `expect`), saved as float32 where
                             that holds them exactly
 """
 
+import hashlib
 import io
 import json
 import pathlib
@@ -87,10 +88,18 @@ def npz():
 index = {}
 
 
+def audio(name):
+    """The path of an audio file."""
+    folder = HERE / name.rsplit(".", 1)[1]
+    folder.mkdir(exist_ok=True)
+    return folder / name
+
+
 def save_expected(name, samples):
     with np.errstate(over="ignore"):
         single = samples.astype("f4")
-    np.save(HERE / "audio" / f"{name}.expected.npy", single if np.array_equal(single, samples) else samples)
+    (HERE / "expected").mkdir(exist_ok=True)
+    np.save(HERE / "expected" / f"{name}.npy", single if np.array_equal(single, samples) else samples)
 
 
 def expect(name, data, samples=None, bits=None):
@@ -98,7 +107,7 @@ def expect(name, data, samples=None, bits=None):
 
     `samples` given with a channel axis is also what counts where libsndfile cannot read the file.
     """
-    path = HERE / "audio" / name
+    path = audio(name)
     path.write_bytes(data)
     entry = {}
     try:
@@ -178,7 +187,7 @@ def wav():
     a = np.arange(100, dtype="<i2") * 300 - 15000
     head, data, want = (b"fmt ", fmt(1, 1, 16)), a.tobytes(), a / 2**15
     expect("pipe_ff.wav", riff(head, (b"data", data, 0xFFFFFFFF), size=0xFFFFFFFF), want)
-    (HERE / "audio" / "pipe_0.wav").write_bytes(riff(head, (b"data", data, 0), size=0))
+    audio("pipe_0.wav").write_bytes(riff(head, (b"data", data, 0), size=0))
     index["pipe_0.wav"] = {"refused_by_libsndfile": "gives 0 frames"}
     save_expected("pipe_0.wav", want)
     expect("pipe_sox.wav", riff(head, (b"data", data, 0x7FFFF000), size=0x7FFFF024), want)
@@ -197,7 +206,7 @@ def wav():
     ds64 = struct.pack("<QQQI", 0, 200, 100, 0)
     expect("rf64_ds64.wav", riff((b"ds64", ds64), head, (b"data", data, 0xFFFFFFFF), kind=b"RF64", size=0xFFFFFFFF), want)
     for subtype in ["ALAW", "ULAW", "MS_ADPCM", "IMA_ADPCM", "GSM610"]:
-        (HERE / "audio" / f"codec_{subtype.lower()}.wav").write_bytes(written(tone(200), 8000, format="WAV", subtype=subtype))
+        audio(f"codec_{subtype.lower()}.wav").write_bytes(written(tone(200), 8000, format="WAV", subtype=subtype))
 
 
 def flac():
@@ -216,13 +225,13 @@ def flac():
     head = bytearray(written(np.zeros((1, 2)), 44100, format="FLAC", subtype="PCM_16")[:42])
     head[4] |= 0x80
     head[21] &= 0xF0
-    head[22:26] = bytes(4)
+    head[22:42] = bytes(4) + hashlib.md5(b"").digest()
     expect("empty.flac", bytes(head), np.zeros((0, 2)))
     known = bytearray(written(tone(9500, 2), 44100, format="FLAC", subtype="PCM_16"))
     want = sf.read(io.BytesIO(bytes(known)))[0]
     known[21] &= 0xF0
     known[22:26] = bytes(4)
-    (HERE / "audio" / "unknown_length.flac").write_bytes(known)
+    audio("unknown_length.flac").write_bytes(known)
     index["unknown_length.flac"] = {"refused_by_libsndfile": "takes its length for 2^63 - 1"}
     save_expected("unknown_length.flac", want)
     tag = b"ID3\4\0\0\0\0\0\x0a" + bytes(10)
@@ -286,14 +295,13 @@ def ogg():
     data = vorbis(clicks)
     expect("moved_later.ogg", moved(data, 1000))
     # The Vorbis specification (A.2) drops frames from the start here, libsndfile from the end.
-    (HERE / "audio" / "moved_earlier.ogg").write_bytes(moved(data, -1000))
+    audio("moved_earlier.ogg").write_bytes(moved(data, -1000))
     index["moved_earlier.ogg"] = {"differs_from_libsndfile": "its first 1000 frames are not dropped, its last are"}
     save_expected("moved_earlier.ogg", sf.read(io.BytesIO(data))[0][1000:])
-    (HERE / "audio" / "opus.ogg").write_bytes(written(tone(4800), 48000, format="OGG", subtype="OPUS"))
-    (HERE / "audio" / "chained.ogg").write_bytes(vorbis(tone(1000)) + vorbis(tone(2000)))
+    audio("opus.ogg").write_bytes(written(tone(4800), 48000, format="OGG", subtype="OPUS"))
+    audio("chained.ogg").write_bytes(vorbis(tone(1000)) + vorbis(tone(2000)))
 
 
-(HERE / "audio").mkdir(exist_ok=True)
 npy()
 npz()
 wav()

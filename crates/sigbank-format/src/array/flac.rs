@@ -1,4 +1,4 @@
-//! FLAC, decoded by claxon. Every frame's checksum is checked; the MD5 of the whole stream is not.
+//! FLAC, decoded by claxon. Every frame's checksum and place is checked; the MD5 of the whole stream is where no length is declared.
 
 use super::audio::{Blocks, Coding, Sequential, count_frames, info, put_ints};
 use super::source::{Stream, read_up_to};
@@ -7,6 +7,7 @@ use crate::error::{FormatError, Result};
 use crate::model::DType;
 use crate::read_at::ReadAt;
 use claxon::{FlacReader, FlacReaderOptions};
+use md5::{Digest, Md5};
 use std::io::BufReader;
 use std::sync::Arc;
 
@@ -25,10 +26,10 @@ pub(super) fn open(src: Arc<dyn ReadAt>, options: Options) -> Result<Box<dyn Arr
     };
     // Where what decodes is wanted, what is declared is no reason to stop.
     let declared = stream.samples.filter(|_| !options.keep_decodable);
-    let mut blocks = FlacBlocks { src, decoder, bits, channels, declared, frames: 0, index: 0, buffer: Vec::new() };
+    let mut blocks = FlacBlocks { src, decoder, bits, channels, declared, frames: 0, index: 0, buffer: Vec::new(), md5: None };
     let (frames, damage) = match declared {
         Some(frames) => (frames, None),
-        None => match count_frames(&mut blocks, channels as usize)? {
+        None => match blocks.count(stream.md5sum)? {
             (found, Some(e)) if !options.keep_decodable => {
                 return Err(e.within(format!("after {found} frames of a FLAC file that gives no length")));
             }
@@ -84,9 +85,21 @@ struct FlacBlocks {
     frames: u64,
     index: u64,
     buffer: Vec<i32>,
+    /// Of the samples so far, while they are counted.
+    md5: Option<Md5>,
 }
 
 impl FlacBlocks {
+    /// Decodes the whole stream: how many frames there are, and what is wrong. All that can tell a stream of undeclared length that
+    /// was cut between two frames is its MD5, which is zero where its writer could not go back to fill it in.
+    fn count(&mut self, md5: [u8; 16]) -> Result<(u64, Option<FormatError>)> {
+        self.md5 = (md5 != [0; 16]).then(Md5::new);
+        let (frames, damage) = count_frames(self, self.channels as usize)?;
+        let differs = self.md5.take().is_some_and(|found| found.finalize()[..] != md5);
+        let missing = || FormatError::corrupt("the samples do not have the stream's MD5: the file was cut short or is damaged");
+        Ok((frames, damage.or_else(|| differs.then(missing))))
+    }
+
     /// Refuses a block that contradicts the stream's header or its own place, which claxon leaves to its caller.
     fn check(&self, block: &claxon::Block) -> Result<()> {
         let (len, time) = (u64::from(block.duration()), block.time());
@@ -153,6 +166,10 @@ impl Blocks for FlacBlocks {
             }
             let places = out.iter_mut().skip(channel as usize).step_by(self.channels as usize);
             places.zip(values).for_each(|(place, &value)| *place = value);
+        }
+        if let Some(md5) = &mut self.md5 {
+            let width = self.bits.div_ceil(8) as usize;
+            out.iter().for_each(|v| md5.update(v.to_le_bytes().get(..width).unwrap_or_default()));
         }
         self.frames += len as u64;
         self.index += 1;

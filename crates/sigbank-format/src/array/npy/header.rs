@@ -2,7 +2,7 @@
 
 use super::literal::{self, Literal};
 use crate::error::{FormatError, Result};
-use crate::limits::MAX_NPY_HEADER;
+use crate::limits::{MAX_ARRAY_BYTES, MAX_NPY_HEADER};
 use crate::model::{DType, Kind};
 use crate::read_at::ReadAt;
 
@@ -138,7 +138,7 @@ fn dtype(descr: &Literal) -> Result<DType> {
     // Strings of no width exist in NumPy, though the parser refuses them.
     let empty = digits.bytes().all(|b| b == b'0');
     let parse = || text.parse::<DType>().map_err(|e| e.within(format!("the npy header's dtype '{text}'")));
-    match letter {
+    let dtype = match letter {
         'S' if empty => DType::new(Kind::Bytes, 0),
         'U' if empty => DType::new(Kind::Unicode, 0),
         'V' if empty => DType::new(Kind::Void, 0),
@@ -152,6 +152,10 @@ fn dtype(descr: &Literal) -> Result<DType> {
             }
         }
         _ => parse(),
+    }?;
+    match dtype.itemsize() as u64 {
+        ..=MAX_ARRAY_BYTES => Ok(dtype),
+        _ => Err(FormatError::limit(format!("elements of '{text}' (at most {MAX_ARRAY_BYTES} bytes are read)"))),
     }
 }
 

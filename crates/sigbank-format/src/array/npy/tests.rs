@@ -86,6 +86,13 @@ fn too_much_is_a_limit() {
     }
     let text = format!("{{'descr': '|V0', 'fortran_order': False, 'shape': {}}}", "(9999999999999, 2)");
     assert_eq!(refusal(&text).0, FormatErrorKind::Limit);
+    for descr in ["|V11698522746056547434", "|S18446744073709551615", "<U4611686018427387903"] {
+        assert_eq!(
+            refusal(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,)}}")).0,
+            FormatErrorKind::Limit,
+            "{descr}"
+        );
+    }
     let ones = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}), }}", "1, ".repeat(65));
     assert_eq!(refusal(&ones).0, FormatErrorKind::Limit);
     let huge = [b"\x93NUMPY\x02\x00".as_slice(), &u32::MAX.to_le_bytes(), &[b' '; 99]].concat();

@@ -244,3 +244,54 @@ impl Bits<'_> {
         check(self.at <= self.bytes.len() as u64 * 8, "it ends too early")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::FormatErrorKind;
+
+    /// A setup packet of these numbers, each with its bits.
+    fn packet(numbers: &[(u64, u32)]) -> Vec<u8> {
+        let bits: Vec<u8> = numbers.iter().flat_map(|&(n, width)| (0..width).map(move |i| (n >> i & 1) as u8)).collect();
+        let body = bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit));
+        b"\x05vorbis".iter().copied().chain(body).collect()
+    }
+
+    /// One codebook, then what follows.
+    fn with_book(dimensions: u64, entries: u64, rest: &[(u64, u32)]) -> Result<Modes> {
+        let mut numbers = vec![(0, 8), (0x56_4342, 24), (dimensions, 16), (entries, 24)];
+        numbers.extend(rest);
+        // Room, so that the end of the packet is not what is met.
+        numbers.extend([(0, 64); 64]);
+        Modes::read(&packet(&numbers), 2, (8, 11))
+    }
+
+    /// The rest of a book of two entries of one bit, and the start of one floor of a type.
+    fn floor_of(kind: u64) -> [(u64, u32); 8] {
+        [(0, 1), (0, 1), (0, 5), (0, 5), (0, 4), (0, 6 + 16), (0, 6), (kind, 16)]
+    }
+
+    #[test]
+    fn tables_that_would_cost_the_decoder_are_refused() {
+        let kind = |result: Result<Modes>| result.err().map(|e| e.kind());
+        for (dimensions, entries) in [(65535, 0xFF_FFFF), (1, (1 << 19) + 1), (9, 1 << 19), (65535, 65)] {
+            assert_eq!(kind(with_book(dimensions, entries, &[])), Some(FormatErrorKind::Limit), "{dimensions} {entries}");
+        }
+        assert_eq!(kind(with_book(0, 8, &[])), Some(FormatErrorKind::Corrupt));
+        assert_eq!(kind(with_book(8, 0, &[])), Some(FormatErrorKind::Corrupt));
+        // Sparse, and no entry used.
+        assert_eq!(kind(with_book(1, 2, &[(0, 1), (1, 1), (0, 2)])), Some(FormatErrorKind::Corrupt));
+        assert_eq!(kind(with_book(1, 2, &floor_of(0))), Some(FormatErrorKind::Unsupported));
+        assert_eq!(kind(with_book(1, 2, &floor_of(2))), Some(FormatErrorKind::Corrupt));
+        assert_eq!(kind(Modes::read(b"\x05vorbis", 2, (8, 11))), Some(FormatErrorKind::Corrupt));
+    }
+
+    #[test]
+    fn roots_are_whole_and_not_above() {
+        for (n, exponent, want) in
+            [(1025, 10, 2), (1023, 10, 1), (3125, 5, 5), (3124, 5, 4), (7, 1, 7), (7, 40, 1), (81, 4, 3), (0xFF_FFFF, 2, 4095)]
+        {
+            assert_eq!(root(n, exponent), want, "{n} {exponent}");
+        }
+    }
+}
