@@ -3,7 +3,7 @@
 # maturin is in .venv already, so the build needs no environment of its own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
+PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
 .venv/bin/python - <<'P'
 import sigbank
 print("installed sigbank", getattr(sigbank, "__version__", ""), "from", sigbank.__path__[0].split("/.venv/")[-1])

@@ -144,7 +144,7 @@ impl Store for MemoryStore {
             return Ok(None);
         }
         let (shared, name) = (Arc::clone(&self.0), name.to_owned());
-        Ok(Some(LockGuard::new(move || {
+        Ok(Some(LockGuard::new(move |_| {
             held(&shared.locked).remove(&name);
         })))
     }

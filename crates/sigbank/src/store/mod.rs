@@ -266,13 +266,19 @@ pub trait NewObject: io::Write + Send + fmt::Debug {
 /// A held lock, free again when dropped, see [`Store::try_lock`].
 #[must_use = "the lock is free again when this is dropped"]
 pub struct LockGuard {
-    release: Option<Box<dyn FnOnce() + Send + Sync>>,
+    release: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
 }
 
 impl LockGuard {
-    /// For implementors of [`Store`]: a guard that does this when dropped.
-    pub fn new(release: impl FnOnce() + Send + Sync + 'static) -> Self {
+    /// For implementors of [`Store`]: a guard that does this when dropped, with `true` where the lock is retired.
+    pub fn new(release: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
         Self { release: Some(Box::new(release)) }
+    }
+    /// Frees the lock and removes what the store keeps for its name: for names that are used once.
+    pub fn retire(mut self) {
+        if let Some(release) = self.release.take() {
+            release(true);
+        }
     }
 }
 
@@ -285,7 +291,7 @@ impl fmt::Debug for LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            release();
+            release(false);
         }
     }
 }

@@ -14,7 +14,7 @@ const DIR: &str = ".sigbank/progress";
 #[derive(Debug)]
 pub(super) struct Session {
     id: String,
-    _alive: Option<LockGuard>,
+    alive: Option<LockGuard>,
 }
 
 /// A finished shard and the list it belongs into.
@@ -36,7 +36,7 @@ impl Session {
         } else {
             None
         };
-        Ok(Self { id: id.to_owned(), _alive: alive })
+        Ok(Self { id: id.to_owned(), alive: alive })
     }
 
     /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.
@@ -53,6 +53,7 @@ impl Session {
                 store.delete(&path)?;
             }
         }
+        self.alive.into_iter().for_each(LockGuard::retire);
         Ok(())
     }
 }
@@ -105,7 +106,7 @@ pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session
             records.extend(read(store, path, own)?);
         }
         if !records.is_empty() {
-            all.push((Session { id, _alive: Some(guard) }, records));
+            all.push((Session { id, alive: Some(guard) }, records));
         }
     }
     Ok(all)

@@ -8,7 +8,7 @@ use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder};
 use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Span, Window, spans};
 use sigbank_format::limits;
-use sigbank_format::model::Schema;
+use sigbank_format::model::{FieldType, Schema};
 use sigbank_format::read_at::ReadAt;
 use std::io::{BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +25,7 @@ const KEPT_BUFFERS: usize = 2;
 pub(super) struct Reader {
     schema: Schema,
     attributes: Vec<Attribute>,
+    texts: Vec<usize>,
     compression: Compression,
     /// Memory of past decodings: fresh pages cost more than the copy.
     buffers: Mutex<Vec<Vec<u8>>>,
@@ -37,7 +38,9 @@ impl Reader {
         }
         let lens = crate::layout::fixed_lens(&structure.schema)?;
         let attributes = structure.schema.fields.iter().zip(lens).map(|(f, len)| Attribute { name: f.name.clone(), len }).collect();
-        Ok(Self { schema: structure.schema.clone(), attributes, compression: structure.compression, buffers: Mutex::default() })
+        let fields = structure.schema.fields.iter().enumerate();
+        let texts = fields.filter(|(_, f)| f.ty == FieldType::Str).map(|(i, _)| i).collect();
+        Ok(Self { schema: structure.schema.clone(), attributes, texts, compression: structure.compression, buffers: Mutex::default() })
     }
 
     pub(super) fn schema(&self) -> &Schema {
@@ -51,7 +54,7 @@ impl Reader {
     /// Reads `records` (ascending places in the shard, which holds `count`) of `fields` into the places that `out` hands out.
     pub(super) fn read(&self, store: &dyn Store, path: &RelPath, count: u64, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
         let file = store.open_read(path).map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
-        let wanted = Wanted { attributes: &self.attributes, records, fields, count };
+        let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
         let done = match self.compression {
             Compression::None => wanted.from_file(&*file, out),
             _ => self.decode(file.clone(), &wanted, out),
@@ -91,6 +94,8 @@ struct Wanted<'a> {
     attributes: &'a [Attribute],
     records: &'a [u32],
     fields: &'a [usize],
+    /// The fields that hold text.
+    texts: &'a [usize],
     count: u64,
 }
 
@@ -109,6 +114,14 @@ impl Wanted<'_> {
         let (row, field) = self.target(i);
         let name = self.fields.get(field).and_then(|&f| self.attributes.get(f)).map_or("?", |a| &a.name);
         e.into().within(format!("example {}: attribute '{name}'", self.records.get(row).copied().unwrap_or(0)))
+    }
+
+    /// Text must be text.
+    fn valid(&self, field: usize, value: &[u8]) -> Result<()> {
+        if self.fields.get(field).is_some_and(|f| self.texts.contains(f)) {
+            std::str::from_utf8(value).map_err(|e| Error::corrupt(format!("text in UTF-8 is expected: {e}")))?;
+        }
+        Ok(())
     }
 
     fn from_file(&self, file: &dyn StoreFile, out: &mut dyn RowSink) -> Result<()> {
@@ -132,7 +145,7 @@ impl Wanted<'_> {
                     0..DIRECT => place.copy_from_slice(window.get(span.offset, span.len)?),
                     _ => source.read_at(span.offset, place)?,
                 }
-                Ok(())
+                self.valid(field, place)
             };
             one(&mut window, out).map_err(|e| self.at(i, e))?;
         }
@@ -157,7 +170,8 @@ impl Wanted<'_> {
                     return Err(Error::limit(format!("{} bytes are over FlatBuffers' 2 GiB", span.len)));
                 }
                 let place = out.place(row, field, span.len)?;
-                cursor.read(span.offset, place)
+                cursor.read(span.offset, place)?;
+                self.valid(field, place)
             };
             one(&mut cursor, out).map_err(|e| self.at(i as usize, e))?;
         }

@@ -1,10 +1,10 @@
-//! Locks among processes: `flock` on a file that is made once and never deleted.
+//! Locks among processes: `flock` on a file, which is deleted by its holder only, when the lock is retired.
 
 use super::root::os;
 use super::write::not_offered;
 use crate::error::{Error, Result};
 use crate::store::LockGuard;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -15,11 +15,15 @@ pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
     let open = |access| {
         rustix::fs::openat(dir, name, access | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::from_raw_mode(0o666))
     };
-    // Writable, as NFS demands for an exclusive lock; readable is enough elsewhere for a file that another user made.
-    let file = open(OFlags::RDWR).or_else(|e| if e == Errno::ACCESS { open(OFlags::RDONLY) } else { Err(e) }).map_err(os)?;
-    loop {
+    let file = loop {
+        // Writable, as NFS demands for an exclusive lock; readable is enough elsewhere for a file that another user made.
+        let file = open(OFlags::RDWR).or_else(|e| if e == Errno::ACCESS { open(OFlags::RDONLY) } else { Err(e) }).map_err(os)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => break,
+            // Between opening and locking the holder may have retired the lock: then this file is nobody's any more.
+            Ok(()) => match (rustix::fs::fstat(&file), rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)) {
+                (Ok(held), Ok(named)) if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) => break file,
+                _ => {}
+            },
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(e) if e == Errno::NOLCK || not_offered(e) => {
@@ -29,11 +33,15 @@ pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
             }
             Err(e) => return Err(os(e)),
         }
-    }
+    };
     let process = std::process::id();
-    Ok(Some(LockGuard::new(move || {
-        // Said aloud, since a child that was forked meanwhile still holds the file open; and by the owner only.
+    let (dir, name) = (dir.try_clone()?, name.to_owned());
+    Ok(Some(LockGuard::new(move |retire| {
         if std::process::id() == process {
+            if retire {
+                let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
+            }
+            // Said aloud, since a child that was forked meanwhile still holds the file open; and by the owner only.
             let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
         }
     })))
