@@ -50,7 +50,7 @@ fn padding_fills_the_last_window_with_zeros() {
 #[test]
 fn windows_far_apart_and_windows_over_many_blocks_are_right() {
     let a = samples(4, 400_000);
-    for (window, hop) in [(7usize, 99_999usize), (150_000, 1000), (1, 100_000)] {
+    for (window, hop) in [(7usize, 99_999usize), (100_000, 6000), (1, 100_000)] {
         let bench = Bench::new();
         bench.write("a.wav", wav(&a, 1, 44100));
         let (w, h) = (window.to_string(), hop.to_string());
