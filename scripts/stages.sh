@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Runs make targets one after the other, stops at the first that fails, and ends with the minutes that each one took.
+# Runs make targets one after the other and ends with the minutes that each one took. A failed one does not keep the others
+# from running, so that one run tells all; the exit code tells whether any failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-names=() minutes=() status=0 all=$SECONDS
+table='' failed=() all=$SECONDS
+minutes() { awk "BEGIN { printf \"%.1f\", $1 / 60 }"; }
 for stage in "$@"; do
     printf '\n=== %s ===\n' "$stage"
     start=$SECONDS
-    make --no-print-directory "$stage"
-    status=$?
-    names+=("$stage")
-    minutes+=("$(awk "BEGIN { printf \"%.1f\", ($SECONDS - $start) / 60 }")")
-    [ $status = 0 ] || break
+    mark=
+    make --no-print-directory "$stage" || { failed+=("$stage"); mark=' FAILED'; }
+    table+=$(printf '  %-14s %5s%s' "$stage" "$(minutes $((SECONDS - start)))" "$mark")$'\n'
 done
-printf '\nminutes per stage\n'
-for i in "${!names[@]}"; do printf '  %-14s %5s\n' "${names[$i]}" "${minutes[$i]}"; done
-printf '  %-14s %5s\n' all "$(awk "BEGIN { printf \"%.1f\", ($SECONDS - $all) / 60 }")"
-if [ $status != 0 ]; then printf 'FAILED: %s (again with: make %s)\n' "${names[-1]}" "${names[-1]}"; fi
-exit $status
+printf '\nminutes per stage\n%s  %-14s %5s\n' "$table" all "$(minutes $((SECONDS - all)))"
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'FAILED, again with: make'
+    printf ' %s' "${failed[@]}"
+    printf '\n'
+    exit 1
+fi
