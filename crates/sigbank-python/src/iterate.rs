@@ -4,9 +4,9 @@ use crate::convert::{ArrayKind, Buffer};
 use crate::errors::raise;
 use crate::values::descr;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
 use sigbank::format::model::{FieldType, Schema};
-use sigbank::layout::Source;
+use sigbank::layout::{Source, sedpack};
 use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,11 @@ impl Pull {
         Ok(Self { loader, givers })
     }
 
+    /// Begins to read, without waiting.
+    fn start(&mut self) -> PyResult<()> {
+        self.loader.start().map_err(raise)
+    }
+
     /// The next batch; while it waits other threads run, and Ctrl-C ends the wait.
     fn next(&mut self, py: Python<'_>) -> PyResult<Option<(usize, Vec<Held>)>> {
         let mut timeout = Duration::ZERO;
@@ -109,21 +114,123 @@ fn give_row<'py>(py: Python<'py>, giver: &mut Giver, held: &Held, rows: usize, r
     }
 }
 
+/// Where batches come from.
+enum Feed {
+    One(Pull),
+    Chain(Box<Chain>),
+}
+
+impl Feed {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<(usize, Vec<Held>)>> {
+        match self {
+            Self::One(pull) => pull.next(py),
+            Self::Chain(chain) => chain.next(py),
+        }
+    }
+    fn givers(&mut self) -> &mut [Giver] {
+        match self {
+            Self::One(pull) => &mut pull.givers,
+            Self::Chain(chain) => &mut chain.givers,
+        }
+    }
+}
+
+/// Loaders one after another over shards that a Python iterator names, which may go on for ever. Each takes some shards,
+/// and the next one begins to read while the present one is consumed.
+pub struct Chain {
+    dataset: sedpack::Dataset,
+    source: Arc<dyn Source>,
+    paths: Py<PyIterator>,
+    /// The path that was drawn and belongs to the next loader.
+    drawn: Option<(String, u32)>,
+    options: Options,
+    present: Option<Pull>,
+    following: Option<Pull>,
+    givers: Vec<Giver>,
+}
+
+impl Chain {
+    pub fn new(py: Python<'_>, dataset: sedpack::Dataset, paths: &Bound<'_, PyAny>, options: Options) -> PyResult<Self> {
+        let source: Arc<dyn Source> = Arc::new(dataset.clone());
+        let givers = givers(py, source.schema(), None)?;
+        Ok(Self { dataset, source, paths: paths.try_iter()?.unbind(), drawn: None, options, present: None, following: None, givers })
+    }
+
+    fn draw(&mut self, py: Python<'_>) -> PyResult<Option<(String, u32)>> {
+        if let Some(drawn) = self.drawn.take() {
+            return Ok(Some(drawn));
+        }
+        let Some(path) = self.paths.bind(py).clone().next().transpose()? else { return Ok(None) };
+        let path: String = path.extract()?;
+        py.detach(|| self.dataset.find(&path)).map(Some).map_err(raise)
+    }
+
+    /// A loader over the next shards: of one split, each once, enough for the shuffle.
+    fn begin(&mut self, py: Python<'_>) -> PyResult<Option<Pull>> {
+        let wanted = match self.options.shuffle {
+            Shuffle::Buffer(n) => n,
+            _ => 0,
+        };
+        let (mut split, mut units, mut records) = (String::new(), Vec::new(), 0);
+        while units.len() < 2 * self.options.threads.max(1) || records < wanted {
+            let Some((of, unit)) = self.draw(py)? else { break };
+            if !units.is_empty() && (of != split || units.contains(&unit)) {
+                self.drawn = Some((of, unit));
+                break;
+            }
+            records += self.source.units(&of).map_err(raise)?.count(unit as usize);
+            units.push(unit);
+            split = of;
+        }
+        if units.is_empty() {
+            return Ok(None);
+        }
+        self.options.seed = self.options.seed.wrapping_add(1);
+        let options = Options { split, units: Some(units), epochs: Some(1), ..self.options.clone() };
+        Pull::new(py, &self.source, options).map(Some)
+    }
+
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<(usize, Vec<Held>)>> {
+        loop {
+            if self.present.is_none() {
+                self.present = match self.following.take() {
+                    Some(pull) => Some(pull),
+                    None => self.begin(py)?,
+                };
+                self.following = self.begin(py)?;
+                if let Some(pull) = &mut self.following {
+                    pull.start()?;
+                }
+            }
+            let Some(pull) = &mut self.present else { return Ok(None) };
+            match pull.next(py)? {
+                Some(batch) => return Ok(Some(batch)),
+                None => self.present = None,
+            }
+        }
+    }
+}
+
 /// Examples one by one, as dicts.
 #[pyclass(module = "sigbank._native")]
 pub struct ExampleIterator {
-    pull: Pull,
+    feed: Feed,
     rows: usize,
     row: usize,
     held: Vec<Held>,
 }
 
 impl ExampleIterator {
-    pub fn new(py: Python<'_>, source: &Arc<dyn Source>, mut options: Options) -> PyResult<Self> {
-        let lens = sigbank::layout::fixed_lens(source.schema()).map_err(raise)?;
-        let bytes: usize = lens.iter().map(|len| len.unwrap_or(256)).sum();
-        options.batch_size = (CHUNK / bytes.max(1)).clamp(1, 512);
-        Ok(Self { pull: Pull::new(py, source, options)?, rows: 0, row: 0, held: Vec::new() })
+    pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
+        let options = in_chunks(&**source, options)?;
+        Ok(Self::of(Feed::One(Pull::new(py, source, options)?)))
+    }
+    pub fn chain(mut chain: Chain) -> PyResult<Self> {
+        chain.options = in_chunks(&*chain.source, chain.options)?;
+        Ok(Self::of(Feed::Chain(Box::new(chain))))
+    }
+    fn of(feed: Feed) -> Self {
+        Self { feed, rows: 0, row: 0, held: Vec::new() }
     }
 }
 
@@ -136,13 +243,13 @@ impl ExampleIterator {
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.row == self.rows {
             self.held.clear();
-            match self.pull.next(py)? {
+            match self.feed.next(py)? {
                 Some((rows, held)) => (self.rows, self.row, self.held) = (rows, 0, held),
                 None => return Ok(None),
             }
         }
         let example = PyDict::new(py);
-        for (giver, held) in self.pull.givers.iter_mut().zip(&self.held) {
+        for (giver, held) in self.feed.givers().iter_mut().zip(&self.held) {
             let value = give_row(py, giver, held, self.rows, self.row)?;
             example.set_item(giver.name.bind(py), value)?;
         }
@@ -151,28 +258,36 @@ impl ExampleIterator {
     }
 }
 
+/// The options with batches of as many records as share one buffer.
+fn in_chunks(source: &dyn Source, options: Options) -> PyResult<Options> {
+    let lens = sigbank::layout::fixed_lens(source.schema()).map_err(raise)?;
+    let bytes: usize = lens.iter().map(|len| len.unwrap_or(256)).sum();
+    Ok(Options { batch_size: (CHUNK / bytes.max(1)).clamp(1, 512), ..options })
+}
+
 /// Batches, as dicts of arrays (lists for what is no array).
 #[pyclass(module = "sigbank._native")]
 pub struct BatchIterator {
-    pull: Pull,
+    feed: Feed,
+    /// Records in a batch, where the loaders' own batches may be short.
+    rebatch: Option<usize>,
+    /// Rows of which too few came for a batch.
+    short: Option<(usize, Py<PyDict>)>,
 }
 
 impl BatchIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
-        Ok(Self { pull: Pull::new(py, source, options)? })
+        Ok(Self { feed: Feed::One(Pull::new(py, source, options)?), rebatch: None, short: None })
     }
-}
-
-#[pymethods]
-impl BatchIterator {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
+    pub fn chain(chain: Chain) -> Self {
+        let rebatch = Some(chain.options.batch_size);
+        Self { feed: Feed::Chain(Box::new(chain)), rebatch, short: None }
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some((rows, held)) = self.pull.next(py)? else { return Ok(None) };
+    fn pull<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
+        let Some((rows, held)) = self.feed.next(py)? else { return Ok(None) };
         let batch = PyDict::new(py);
-        for (giver, held) in self.pull.givers.iter_mut().zip(&held) {
+        for (giver, held) in self.feed.givers().iter_mut().zip(&held) {
             let value = match (held, &mut giver.kind) {
                 (Held::Fixed(buffer), Some(kind)) => kind.batch(py, buffer.bind(py), rows)?,
                 _ => {
@@ -182,13 +297,69 @@ impl BatchIterator {
             };
             batch.set_item(giver.name.bind(py), value)?;
         }
-        Ok(Some(batch))
+        Ok(Some((rows, batch)))
+    }
+}
+
+/// The rows of one batch, then those of another: arrays are joined, lists added.
+fn join<'py>(first: &Bound<'py, PyDict>, second: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let both = PyDict::new(first.py());
+    for (name, a) in first {
+        let b = second.as_any().get_item(&name)?;
+        let value = if a.is_instance_of::<PyList>() { a.add(b)? } else { PyModule::import(first.py(), "numpy")?.call_method1("concatenate", ((a, b),))? };
+        both.set_item(name, value)?;
+    }
+    Ok(both)
+}
+
+/// The rows of a batch in a range.
+fn part<'py>(batch: &Bound<'py, PyDict>, from: usize, to: usize) -> PyResult<Bound<'py, PyDict>> {
+    let some = PyDict::new(batch.py());
+    let range = PySlice::new(batch.py(), from as isize, to as isize, 1);
+    for (name, value) in batch {
+        some.set_item(name, value.get_item(&range)?)?;
+    }
+    Ok(some)
+}
+
+#[pymethods]
+impl BatchIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(wanted) = self.rebatch else { return Ok(self.pull(py)?.map(|(_, batch)| batch)) };
+        loop {
+            let short = self.short.take();
+            match (self.pull(py)?, short) {
+                (None, short) => return Ok(short.map(|(_, batch)| batch.into_bound(py))),
+                (Some((rows, batch)), None) if rows == wanted => return Ok(Some(batch)),
+                (Some((rows, batch)), short) => {
+                    let (rows, batch) = match short {
+                        Some((before, first)) => (before + rows, join(first.bind(py), &batch)?),
+                        None => (rows, batch),
+                    };
+                    if rows < wanted {
+                        self.short = Some((rows, batch.unbind()));
+                        continue;
+                    }
+                    if rows > wanted {
+                        self.short = Some((rows - wanted, part(&batch, wanted, rows)?.unbind()));
+                    }
+                    return part(&batch, 0, wanted).map(Some);
+                }
+            }
+        }
     }
 
     /// Records handed out since the beginning of epoch 0: what `start` takes to go on from here.
     #[getter]
-    fn position(&self) -> u64 {
-        self.pull.loader.position()
+    fn position(&self) -> PyResult<u64> {
+        match &self.feed {
+            Feed::One(pull) => Ok(pull.loader.position()),
+            Feed::Chain(_) => Err(pyo3::exceptions::PyTypeError::new_err("a stream of shards has no position")),
+        }
     }
 }
 

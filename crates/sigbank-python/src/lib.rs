@@ -5,6 +5,7 @@ mod dataset;
 mod errors;
 mod iterate;
 mod sedpack;
+mod tools;
 mod values;
 
 use pyo3::prelude::*;
@@ -27,5 +28,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<convert::Buffer>()?;
     m.add_function(wrap_pyfunction!(cli_main, m)?)?;
     m.add_function(wrap_pyfunction!(dataset::open, m)?)?;
-    m.add_function(wrap_pyfunction!(sedpack::bench_decode, m)?)
+    m.add_function(wrap_pyfunction!(tools::compress, m)?)?;
+    m.add_function(wrap_pyfunction!(tools::decompress, m)?)?;
+    m.add_function(wrap_pyfunction!(tools::checksum, m)?)?;
+    m.add_function(wrap_pyfunction!(tools::checksum_file, m)?)?;
+    m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::dataset::with_progress;
 use crate::errors::{missing_split, raise};
-use crate::iterate::{BatchIterator, ExampleIterator, options};
+use crate::iterate::{BatchIterator, Chain, ExampleIterator, options};
 use crate::values::{Taker, takers};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -155,6 +155,27 @@ impl SedpackDataset {
         let epochs = if repeat { None } else { Some(1) };
         BatchIterator::new(py, &self.source, sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) })
     }
+
+    /// Examples of the shards that an iterator names by their paths.
+    #[pyo3(signature = (paths, shuffle, threads, seed=None))]
+    fn examples_from_paths(&self, py: Python<'_>, paths: &Bound<'_, PyAny>, shuffle: u64, threads: usize, seed: Option<u64>) -> PyResult<ExampleIterator> {
+        ExampleIterator::chain(Chain::new(py, self.dataset.clone(), paths, options("", shuffle, seed, threads))?)
+    }
+
+    /// Batches of the shards that an iterator names by their paths.
+    #[pyo3(signature = (paths, shuffle, threads, seed=None, batch_size=1))]
+    fn batches_from_paths(
+        &self,
+        py: Python<'_>,
+        paths: &Bound<'_, PyAny>,
+        shuffle: u64,
+        threads: usize,
+        seed: Option<u64>,
+        batch_size: usize,
+    ) -> PyResult<BatchIterator> {
+        let options = sigbank::loader::Options { batch_size, ..options("", shuffle, seed, threads) };
+        Ok(BatchIterator::chain(Chain::new(py, self.dataset.clone(), paths, options)?))
+    }
 }
 
 /// Fills a dataset.
@@ -222,12 +243,4 @@ fn wrap(py: Python<'_>, e: PyErr, split: &str, position: u64) -> PyErr {
         }
         Err(_) => e,
     }
-}
-
-/// Decodes the files on `threads` threads into memory that is used again, as a limit to compare reading with; gives the bytes
-/// decoded.
-#[pyfunction]
-pub fn bench_decode(py: Python<'_>, paths: Vec<PathBuf>, compression: &str, threads: usize) -> PyResult<u64> {
-    let compression = compression.parse::<sigbank::format::compress::Compression>().map_err(|e| raise(e.into()))?;
-    py.detach(|| sigbank::layout::sedpack::decode_all(&paths, compression, threads)).map_err(raise)
 }

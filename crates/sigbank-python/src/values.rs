@@ -155,8 +155,12 @@ fn int<'py>(value: &Bound<'py, PyAny>) -> PyResult<Held<'py>> {
 }
 
 fn text(value: Bound<'_, PyAny>) -> PyResult<Held<'_>> {
+    let py = value.py();
     match value.cast_into::<PyString>() {
-        Ok(text) => Ok(Held::Text(text)),
+        Ok(text) => match text.to_str() {
+            Ok(_) => Ok(Held::Text(text)),
+            Err(e) => Err(PyValueError::new_err(format!("text that UTF-8 can hold is declared: {}", e.value(py)))),
+        },
         Err(e) => Err(PyValueError::new_err(format!("a str is declared, a {} is given", type_name(&e.into_inner())))),
     }
 }

@@ -208,6 +208,16 @@ impl Loader {
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Next> {
         self.pull(Instant::now().checked_add(timeout))
     }
+    /// Begins to read now instead of with the first batch asked for.
+    ///
+    /// # Errors
+    /// `Storage` where no thread can be started.
+    pub fn start(&mut self) -> Result<()> {
+        if self.engine.is_none() && !self.ended && self.position < self.job.end {
+            self.engine = Some(Engine::start(self.job.clone(), self.position)?);
+        }
+        Ok(())
+    }
     fn pull(&mut self, deadline: Option<Instant>) -> Result<Next> {
         if self.ended || self.position >= self.job.end {
             self.stop();

@@ -16,6 +16,21 @@ pub const WRITTEN_VERSION: &str = "0.1.0";
 /// The names a split can have.
 pub const SPLITS: [&str; 3] = ["train", "test", "holdout"];
 
+/// The keys of `metadata` and `dataset_structure` that the format knows.
+const KNOWN_KEYS: [&str; 11] = [
+    "description",
+    "dataset_license",
+    "dataset_version",
+    "download_from",
+    "custom_metadata",
+    "sedpack_version",
+    "saved_data_description",
+    "compression",
+    "examples_per_shard",
+    "shard_file_type",
+    "hash_checksum_algorithms",
+];
+
 const DEFAULT_LICENSE: &str = "https://creativecommons.org/licenses/by/4.0/";
 
 /// What the root says. Keys that are not known here are kept.
@@ -156,7 +171,11 @@ impl Info {
     pub fn with(&self, metadata: Option<Metadata>, structure: Option<Metadata>) -> Result<Self> {
         let mut document = self.document.clone();
         for (key, value) in [("metadata", metadata), ("dataset_structure", structure)] {
-            if let Some(value) = value {
+            if let Some(mut value) = value {
+                // What is not known here stays, as when a list is rewritten.
+                for (k, v) in object(&self.document, key)?.into_iter().flatten().filter(|(k, _)| !KNOWN_KEYS.contains(&k.as_str())) {
+                    value.entry(k.clone()).or_insert_with(|| v.clone());
+                }
                 document.insert(key.into(), Value::Object(value));
             }
         }

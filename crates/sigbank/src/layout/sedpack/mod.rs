@@ -162,6 +162,20 @@ impl Dataset {
         })
     }
 
+    /// The split of a shard and its number in it, by the path of its first file.
+    ///
+    /// # Errors
+    /// `NotFound` where no list names it.
+    pub fn find(&self, path: &str) -> Result<(String, u32)> {
+        let wanted = RelPath::parse(path)?;
+        for split in self.splits() {
+            if let Some(unit) = self.with_state(|state| state.table(self.store(), &split.name))?.find(&wanted) {
+                return Ok((split.name, unit as u32));
+            }
+        }
+        Err(Error::not_found("no list of the dataset names this shard").at(self.store().locate(&wanted)))
+    }
+
     /// Saves new `metadata` or `dataset_structure` and makes lists that workers wrote reachable, in one step; gives the root's
     /// file info. Shards that are listed already stay and are not listed twice.
     ///

@@ -6,7 +6,8 @@ use crate::layout::RowSink;
 use crate::store::{Sequential, Store, StoreFile};
 use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder};
-use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Span, Window, spans};
+use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Span, Window, count, spans};
+use sigbank_format::error::FormatErrorKind;
 use sigbank_format::limits;
 use sigbank_format::model::{FieldType, Schema};
 use sigbank_format::read_at::ReadAt;
@@ -17,6 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const DIRECT: usize = 4096;
 /// Bytes of a compressed shard that are read at a time.
 const CHUNK: usize = 256 << 10;
+/// How far a compressed shard is decoded to count its records: tables written here lie in front, the reference's vtable at
+/// the end.
+const HEAD: u64 = 64 << 10;
 /// Decoding buffers that are kept for the next shard.
 const KEPT_BUFFERS: usize = 2;
 
@@ -76,16 +80,19 @@ impl Reader {
         done
     }
 
-    /// How many records a shard holds.
-    pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<u64> {
-        let found = match self.compression {
-            Compression::None => sigbank_format::container::flatbuffer::count(&mut Blocks::new(&*file)),
+    /// How many records a shard holds; none where a compressed one would have to be decoded to tell.
+    pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<Option<u64>> {
+        let counted = match self.compression {
+            Compression::None => count(&mut Blocks::new(&AsReadAt(&*file))),
             _ => {
                 let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
-                sigbank_format::container::flatbuffer::count(&mut Prefix::new(source, limits::MAX_FLATBUFFER, Vec::new()))
+                count(&mut Prefix::new(source, HEAD, Vec::new()))
             }
         };
-        found.map_err(Error::from)
+        match counted {
+            Err(e) if e.kind() == FormatErrorKind::Limit => Ok(None),
+            counted => Ok(Some(counted?)),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::model::Metadata;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The shards of a split in stored order: a list's own, then its children's, depth first.
 pub(super) struct Walk<'a> {
@@ -73,6 +73,8 @@ pub(super) struct Table {
     name_ends: Vec<u32>,
     metadata: Vec<Metadata>,
     metadata_of: Vec<u32>,
+    /// Made when a shard is looked for by its path.
+    by_path: OnceLock<HashMap<RelPath, u32>>,
 }
 
 impl Table {
@@ -85,6 +87,7 @@ impl Table {
             name_ends: Vec::new(),
             metadata: vec![Metadata::new()],
             metadata_of: Vec::new(),
+            by_path: OnceLock::new(),
         };
         let mut known_dirs = HashMap::new();
         let mut known_metadata = HashMap::from([("{}".to_owned(), 0)]);
@@ -127,6 +130,12 @@ impl Table {
             (Some(dir), Some(name)) => dir.join(name),
             _ => Err(Error::not_found(format!("shard {unit} of a split with {}", self.units.len()))),
         }
+    }
+
+    /// The number of the shard whose first file has this path.
+    pub(super) fn find(&self, path: &RelPath) -> Option<usize> {
+        let known = self.by_path.get_or_init(|| (0..self.units.len()).filter_map(|u| Some((self.path(u).ok()?, u as u32))).collect());
+        known.get(path).map(|&u| u as usize)
     }
 
     /// What a shard's records share.
