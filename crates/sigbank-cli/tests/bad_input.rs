@@ -65,7 +65,7 @@ fn a_damaged_file_ends_the_run_or_is_left_out_as_a_whole() {
     let whole = wav(&samples(9, 1000), 1, 44100);
     bench.write("cut.wav", &whole[..1000]);
     // A FLAC file with one damaged frame in its middle, which only decoding finds.
-    bench.copy_golden("arrays/audio/noise.flac");
+    bench.copy_golden("arrays/flac/noise.flac");
     let flac = bench.path("in/noise.flac");
     let mut content = fs::read(&flac).unwrap();
     let middle = content.len() / 2;
@@ -91,7 +91,7 @@ fn a_damaged_file_ends_the_run_or_is_left_out_as_a_whole() {
 fn damage_in_the_middle_leaves_nothing_behind() {
     let bench = Bench::new();
     bench.write("a.wav", wav(&samples(1, 60_000), 1, 44100));
-    bench.copy_golden("arrays/audio/noise.flac");
+    bench.copy_golden("arrays/flac/noise.flac");
     let flac = bench.path("in/noise.flac");
     let mut content = fs::read(&flac).unwrap();
     let middle = content.len() / 2;
@@ -227,4 +227,54 @@ fn help_is_there_for_each_command() {
         let said = sigbank(&[command, "--help"]);
         assert!(said.code == 0 && said.out.contains("Usage: sigbank"), "{}", said.err);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    struct Mount(std::path::PathBuf);
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(&self.0).status();
+        }
+    }
+    let bench = Bench::new();
+    bench.write("a.npy", npy("uint8", &[3 << 20], &vec![7; 3 << 20]));
+    let disk = bench.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&disk).output();
+    if !mount.is_ok_and(|m| m.status.success()) {
+        println!("skipped: only root may mount a filesystem here");
+        return;
+    }
+    let _mount = Mount(disk.clone());
+    let said = bench.run(&["pack", "in", "disk/out", "--window", "1000", "--compression", "none"]);
+    said.refused(&["disk/", "disk is full"]);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    let said = bench.run(&["pack", "in", "disk/out", "--window", "1000", "--compression", "zstd"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_is_invisible_and_the_next_one_cleans_up() {
+    let bench = Bench::new();
+    for i in 0..8 {
+        bench.write(&format!("{i}.npy"), npy("uint8", &[4 << 20], &vec![i; 4 << 20]));
+    }
+    let args = ["pack", "in", "out", "--window", "4000", "--hop", "500", "--compression", "LZMA"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sigbank"));
+    let mut child = command.args(args).current_dir(bench.path("")).spawn().unwrap();
+    // Killed once it has begun to write, long before it can be done.
+    let begun = std::time::Instant::now();
+    while !bench.left().iter().any(|n| bench.path(n).join("dataset_info.json").exists()) {
+        assert!(begun.elapsed().as_secs() < 60 && child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = bench.left();
+    assert!(left.len() == 1 && left[0].starts_with(".out.packing-"), "{left:?}");
+    bench.packed(&["--window", "4000", "--compression", "lz4"]);
+    assert_eq!(bench.left(), ["out"]);
 }

@@ -69,12 +69,13 @@ fn every_format_gives_the_values_that_soundfile_reads() {
     let described: BTreeMap<String, serde_json::Value> = serde_json::from_str(&described).unwrap();
     let mut kinds = BTreeMap::new();
     for (name, info) in &described {
-        let expected = golden(&format!("arrays/audio/{name}.expected.npy"));
+        let extension = name.rsplit_once('.').unwrap().1;
+        let expected = golden(&format!("arrays/expected/{name}.npy"));
         if info["frames"].as_u64().unwrap_or(0) == 0 || !expected.exists() {
             continue;
         }
         let bench = Bench::new();
-        bench.copy_golden(&format!("arrays/audio/{name}"));
+        bench.copy_golden(&format!("arrays/{extension}/{name}"));
         if name == "over_range_double.wav" {
             bench.pack(&[]).refused(&[name, "does not fit float32", "--dtype"]);
             bench.packed(&["--dtype", "float64"]);
@@ -92,8 +93,9 @@ fn every_format_gives_the_values_that_soundfile_reads() {
         let slack = if name.ends_with("ogg") { 1e-6 } else { 0.0 };
         let near = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= slack;
         assert!(found.iter().zip(&expected).all(|(a, b)| near(*a, *b)), "{name}");
-        assert_eq!(records[0].3, info["sample_rate"].as_f64().unwrap(), "{name}");
-        *kinds.entry(name.rsplit_once('.').unwrap().1.to_owned()).or_insert(0) += 1;
+        let rate = info["sample_rate"].as_f64().filter(|r| *r > 0.0);
+        assert!(if let Some(rate) = rate { records[0].3 == rate } else { records[0].3.is_nan() }, "{name}");
+        *kinds.entry(extension.to_owned()).or_insert(0) += 1;
     }
     assert!(kinds.len() == 3 && kinds.values().all(|&n| n >= 3), "{kinds:?}");
 }
