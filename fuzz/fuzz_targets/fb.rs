@@ -1,0 +1,16 @@
+//! FlatBuffers shards: any bytes, looked at whole, in blocks and as a stream, give the same spans or the same refusal.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, count, spans};
+
+fuzz_target!(|data: &[u8]| {
+    let attributes = [("a", Some(4)), ("b", None), ("c", Some(5000))].map(|(name, len)| Attribute { name: name.into(), len });
+    let Ok(n) = count(&mut &data[..]) else { return };
+    let records: Vec<u32> = (0..n.min(64) as u32).collect();
+    let whole = spans(&mut &data[..], n, &records, &[0, 1, 2], &attributes);
+    let blocks = spans(&mut Blocks::new(&data), n, &records, &[0, 1, 2], &attributes);
+    let stream = spans(&mut Prefix::new(data, 1 << 31, Vec::new()), n, &records, &[0, 1, 2], &attributes);
+    assert_eq!(whole.as_ref().ok(), blocks.as_ref().ok());
+    assert_eq!(whole.as_ref().ok(), stream.as_ref().ok());
+});

@@ -1,0 +1,197 @@
+"""The native module: what `sigbank` and `sigbank.sedpack` are made of. Errors are those of `sigbank.errors`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from typing import Any, final, overload
+
+import numpy as np
+
+__version__: str
+
+@final
+class Buffer:
+    """The memory under the arrays of one batch column."""
+
+@final
+class Field:
+    """One field of a schema."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+    @property
+    def dtype(self) -> np.dtype[Any] | type:
+        """A NumPy dtype (little-endian), or `int`, `str` or `bytes` for what is handed out as Python's own."""
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of one value; None for text and bytes of any length."""
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What its author says of it."""
+
+@final
+class Dataset:
+    """A dataset of any layout, opened read-only by `sigbank.open`.
+
+    It can be pickled (which opens it again) and used in threads and after a fork.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where it is, as an absolute path."""
+    @property
+    def layout(self) -> str:
+        """The layout's name, such as "sedpack"."""
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The dataset's own metadata."""
+    @property
+    def splits(self) -> dict[str, int]:
+        """Records by split, in the layout's order."""
+    @property
+    def schema(self) -> dict[str, Field]:
+        """The fields by name, in stored order."""
+    @property
+    def root_digest(self) -> str:
+        """The digest that names this state of the dataset, with its algorithm: "sha256:…"."""
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, key: int | tuple[str, int]) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+    def batches(
+        self,
+        split: str,
+        batch_size: int,
+        shuffle: bool | int | None = None,
+        seed: int = 0,
+        *,
+        epochs: int | None = 1,
+        fields: list[str] | None = None,
+        threads: int = 0,
+        start: int = 0,
+        drop_last: bool = False,
+    ) -> BatchIterator:
+        """Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
+
+        Args:
+            split: the split; KeyError when there is none of that name.
+            batch_size: records in a batch; the last one may have fewer.
+            shuffle: False or None for the stored order; how many records to mix at once; True for a permutation of
+                all records where they can be read singly (uncompressed data), and 10,000 at once elsewhere.
+            seed: what the order depends on, beside the epoch: the same everywhere, whatever the number of threads.
+            epochs: how often to go through the records, each time in another order when shuffled; None is for ever.
+            fields: names of the fields to read, all by default; KeyError for an unknown one.
+            threads: threads that read and decode; 0 is one a processor.
+            start: the position to begin at: `position` of an iterator over the same records with the same shuffle and seed.
+            drop_last: leave out a last batch that is not full.
+
+        Raises:
+            CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field.
+        """
+    def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
+        """Compare everything with its checksums; gives (shards, records, bytes) when nothing is wrong.
+
+        Args:
+            progress: hears (shards done, shards in all); what it raises ends the run.
+
+        Raises:
+            CorruptError, NotFoundError: with the first file that is wrong.
+        """
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+
+def open(path: str | PathLike[str]) -> Dataset:
+    """Open a dataset of any layout, read-only.
+
+    Raises:
+        NotFoundError: (a FileNotFoundError) nothing is there.
+        UnsupportedError: (a ValueError) what is there is no dataset of a known layout, or is newer than this package.
+        CorruptError: (a ValueError) its root is damaged.
+    """
+
+@final
+class ExampleIterator(Iterator[dict[str, Any]]):
+    """Examples one by one; their arrays are writable and share bytes with nothing else."""
+
+    def __iter__(self) -> ExampleIterator: ...
+    def __next__(self) -> dict[str, Any]: ...
+
+@final
+class BatchIterator(Iterator[dict[str, Any]]):
+    """Batches; their arrays are writable and share bytes with nothing else."""
+
+    def __iter__(self) -> BatchIterator: ...
+    def __next__(self) -> dict[str, Any]: ...
+    @property
+    def position(self) -> int:
+        """Records handed out since the beginning of epoch 0: what `start` takes to go on from here."""
+
+@final
+class Filler:
+    """Fills a Sedpack dataset."""
+
+    def write_example(self, values: dict[str, Any], split: str, custom_metadata: str | None = None) -> list[str] | None:
+        """Add one example; gives the undeclared names in `values`, None where there are none."""
+    def finish(self) -> None:
+        """Close the open shards, wait for the threads, make everything visible."""
+    def updated_infos(self) -> list[str]:
+        """The lists that a coordinator passes to `write_config`, as JSON."""
+
+@final
+class SedpackDataset:
+    """A Sedpack dataset as `sigbank.sedpack` uses it. JSON texts are those of the layout's files."""
+
+    @staticmethod
+    def open(path: str | PathLike[str], allow_newer: bool = False) -> SedpackDataset: ...
+    @staticmethod
+    def create(path: str | PathLike[str], info: str) -> SedpackDataset: ...
+    @property
+    def path(self) -> Any:
+        """The dataset's directory."""
+    def info(self) -> str: ...
+    def set_info(self, metadata: str | None, dataset_structure: str | None) -> None: ...
+    def write_config(self, updated_infos: list[str]) -> str: ...
+    def checksums(self) -> list[str]: ...
+    def check(self, expected: list[str], progress: Callable[[int, int], object] | None = None) -> None: ...
+    def splits(self) -> list[str]: ...
+    def num_shards(self, split: str) -> int: ...
+    def num_examples(self, split: str) -> int: ...
+    def shard_infos(self, split: str, start: int, stop: int) -> list[str]: ...
+    def filler(self, relative_path: str, concurrency: int, durable: bool, auto_update: bool) -> Filler: ...
+    def examples(
+        self, split: str, shards: list[int] | None, repeat: bool, shuffle: int, threads: int, seed: int | None = None
+    ) -> ExampleIterator: ...
+    def batches(
+        self,
+        split: str,
+        shards: list[int] | None,
+        repeat: bool,
+        shuffle: int,
+        threads: int,
+        seed: int | None = None,
+        batch_size: int = 1,
+    ) -> BatchIterator: ...
+    def examples_from_paths(
+        self, paths: Iterable[str], shuffle: int, threads: int, seed: int | None = None
+    ) -> ExampleIterator: ...
+    def batches_from_paths(
+        self, paths: Iterable[str], shuffle: int, threads: int, seed: int | None = None, batch_size: int = 1
+    ) -> BatchIterator: ...
+
+def cli_main(argv: list[str]) -> int:
+    """Run the command line with these arguments (the program's name first); gives its exit code."""
+
+def compress(name: str, data: bytes) -> bytes:
+    """`data` compressed as one member or frame."""
+
+def decompress(name: str, data: bytes) -> bytes:
+    """What `compress` was given; CorruptError on damage."""
+
+def checksum(names: list[str], data: bytes) -> list[str]:
+    """The checksums of `data`, in lower-case hex."""
+
+def checksum_file(names: list[str], path: str | PathLike[str]) -> list[str]:
+    """The checksums of a file's bytes."""
+
+def bench_decode(paths: list[str], name: str, threads: int) -> int:
+    """Decode files on some threads into memory that is used again; gives the bytes decoded."""
