@@ -93,7 +93,8 @@ def loudest(path, count):
                 best[source] = (power[i], signals[i].copy(), int(batch["start"][i]), float(batch["sample_rate"][i]))
     ranked = sorted(best.items(), key=lambda item: -item[1][0])
     # Spread over the ranking: not only the loudest, which sound alike.
-    places = np.linspace(0, len(ranked) * 0.7, min(count, len(ranked)), endpoint=False).astype(int)
+    count = min(count, len(ranked))
+    places = np.linspace(0, max(count, len(ranked) * 0.7), count, endpoint=False).astype(int)
     return [ranked[p] for p in places]
 
 
@@ -134,7 +135,8 @@ def picture(path, target):
         figure.colorbar(mesh, ax=axes[[1, 3], :], label="dB of full scale", shrink=0.6)
     figure.suptitle(f"windows of {path}, as stored", fontsize=10)
     figure.savefig(target, dpi=130)
-    print(f"\npicture of {len(records)} windows and their spectrograms: {target}")
+    kind = "images" if records[0][1][1].ndim != 1 else "windows and their spectrograms"
+    print(f"\npicture of {len(records)} {kind}: {target}")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Fa
     let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
     let object = json!({
         "dataset": dest.display().to_string(), "records": r.records, "files": r.files, "bytes_in": r.bytes_in,
-        "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "too_short": list(&r.too_short),
+        "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "no_rate": r.no_rate, "too_short": list(&r.too_short),
         "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
     });
     writeln!(out, "{object}")?;
@@ -149,6 +149,9 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     }
     if r.padded > 0 {
         writeln!(out, "padded with zeros: {}", text::some(r.padded, "window"))?;
+    }
+    if r.no_rate > 0 {
+        writeln!(out, "sample rate not known: {} (--sample-rate tells it)", text::some(r.no_rate, "array"))?;
     }
     for (what, list) in [("too short", &r.too_short), ("not readable", &r.bad)] {
         if !list.is_empty() {

@@ -178,7 +178,8 @@ fn draw(dtype: &DType, shape: &[usize], bytes: &[u8], width: usize, out: &mut dy
     if rows < 8 {
         return Ok(());
     }
-    if columns > 8 {
+    // As wide as it is high, or nearly so: no signal of a few channels.
+    if columns > 8 || rows < 4 * columns {
         for line in wave::shades(&values, rows, columns, width, 24) {
             writeln!(out, "{line}")?;
         }

@@ -111,6 +111,7 @@ fn arrays_keep_their_dtype_and_rows_become_records() {
     bench.write("traces.npy", npy("uint16", &[10, 6], &values));
     let report = bench.packed(&["--rows"]);
     assert_eq!((&report["records"], bench.signal().as_str()), (&json!({"train": 10}), "uint16[6]"));
+    assert_eq!(report["no_rate"], 1);
     for (i, (signal, start, source, rate)) in bench.records("train").into_iter().enumerate() {
         assert_eq!((&signal[..], start, source.as_str()), (&values[i * 12..i * 12 + 12], i as i64, "traces.npy"));
         assert!(rate.is_nan());

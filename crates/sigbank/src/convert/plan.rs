@@ -173,6 +173,7 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
     };
     agree(&items, options)?;
     assign(&files, &mut items, options);
+    report.no_rate = items.iter().filter(|i| i.rate.is_none()).count() as u64;
     let dtype = options.dtype.clone().unwrap_or_else(|| first.natural.clone());
     for item in &items {
         Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.within(format!("'{}'", item.source)))?;

@@ -24,6 +24,8 @@ pub struct PackReport {
     pub tails: (u64, u64),
     /// Windows that were filled up with zeros.
     pub padded: u64,
+    /// Arrays whose sample rate nobody said: NaN in the dataset.
+    pub no_rate: u64,
     /// Arrays without a single whole window.
     pub too_short: Vec<Skipped>,
     /// Files that could not be read.
