@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 /// A file lies in one split as a whole. What is left out is counted and listed; a file that cannot be read ends the run and
 /// leaves nothing behind.
 #[derive(clap::Args)]
+#[command(override_usage = "sigbank pack [OPTIONS] <FOLDER>... <DEST>")]
 pub(crate) struct Args {
     /// Folders of recordings, and last the folder to make
     #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]

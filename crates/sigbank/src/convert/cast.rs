@@ -116,7 +116,7 @@ impl Cast {
 /// let bytes: Vec<u8> = [-2i16, 7].iter().flat_map(|v| v.to_le_bytes()).collect();
 /// assert_eq!(sigbank::convert::magnitudes(&"int16".parse()?, &bytes), Some(vec![-2.0, 7.0]));
 /// assert_eq!(sigbank::convert::magnitudes(&"S2".parse()?, b"ab"), None);
-/// # sigbank::Result::Ok(())
+/// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn magnitudes(dtype: &DType, bytes: &[u8]) -> Option<Vec<f64>> {
     let numeric = matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float | Kind::Complex);

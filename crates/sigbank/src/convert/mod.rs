@@ -12,7 +12,7 @@
 //! let plan = plan(&["recordings".into()], &options)?;
 //! let report = pack(&plan, "dataset".as_ref(), &SedpackTarget::default(), &mut |_| ())?;
 //! println!("{:?}, {} files of other kinds", report.records, report.others.len());
-//! # sigbank::Result::Ok(())
+//! # Ok::<(), sigbank::Error>(())
 //! ```
 
 mod cast;
