@@ -73,7 +73,7 @@ impl Info {
     /// let structure = serde_json::json!({"saved_data_description": [{"name": "trace", "dtype": "float16", "shape": [100]}]});
     /// let info = Info::new(Default::default(), structure.as_object().cloned().unwrap_or_default())?;
     /// assert_eq!(info.structure().examples_per_shard, 256);
-    /// # sigbank::Result::Ok(())
+    /// # Ok::<(), sigbank::Error>(())
     /// ```
     pub fn new(metadata: Metadata, structure: Metadata) -> Result<Self> {
         let mut document = Metadata::new();
