@@ -1,7 +1,10 @@
 //! Arrays between Rust and NumPy without a copy: the only `unsafe` of the package.
 #![allow(unsafe_code)]
 
-use numpy::npyffi::{self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, npy_intp};
+use numpy::npyffi::{
+    self, NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API,
+    npy_intp,
+};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -57,7 +60,14 @@ impl ArrayKind {
 }
 
 /// A writable array over `len` bytes of a buffer from `at` on, whose dtype and `dims` take exactly that many.
-fn view<'py>(py: Python<'py>, buffer: &Bound<'py, Buffer>, descr: &Py<PyArrayDescr>, at: usize, len: usize, dims: &mut [npy_intp]) -> PyResult<Bound<'py, PyAny>> {
+fn view<'py>(
+    py: Python<'py>,
+    buffer: &Bound<'py, Buffer>,
+    descr: &Py<PyArrayDescr>,
+    at: usize,
+    len: usize,
+    dims: &mut [npy_intp],
+) -> PyResult<Bound<'py, PyAny>> {
     let held = buffer.get();
     if at.checked_add(len).is_none_or(|end| end > held.len) {
         return Err(PyValueError::new_err(format!("an array of {len} bytes at {at} in a buffer of {}", held.len)));

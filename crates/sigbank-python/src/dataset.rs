@@ -62,7 +62,10 @@ impl Dataset {
         let splits = self.source.splits();
         let total: u64 = splits.iter().map(|s| s.records).sum();
         let from_end = if index < 0 { i128::from(index) + i128::from(total) } else { i128::from(index) };
-        let mut left = u64::try_from(from_end).ok().filter(|&i| i < total).ok_or_else(|| PyIndexError::new_err(format!("record {index} of {total}")))?;
+        let mut left = u64::try_from(from_end)
+            .ok()
+            .filter(|&i| i < total)
+            .ok_or_else(|| PyIndexError::new_err(format!("record {index} of {total}")))?;
         for split in splits {
             if left < split.records {
                 return Ok((split.name, left));
@@ -137,11 +140,16 @@ impl Dataset {
                 (FieldType::Array { shape, .. }, Some(d)) => (d.into_any(), Some(PyTuple::new(py, shape)?.unbind())),
                 (FieldType::Int, _) => (builtin("int")?, Some(PyTuple::empty(py).unbind())),
                 (FieldType::Str, _) => (builtin("str")?, None),
-                (FieldType::Bytes { len }, _) => (builtin("bytes")?, len.map(|n| PyTuple::new(py, [n])).transpose()?.map(Bound::unbind)),
+                (FieldType::Bytes { len }, _) => {
+                    (builtin("bytes")?, len.map(|n| PyTuple::new(py, [n])).transpose()?.map(Bound::unbind))
+                }
                 (FieldType::Array { .. }, None) => return Err(PyTypeError::new_err("no dtype")),
             };
             let metadata = json(py, &serde_json::to_string(&field.metadata).unwrap_or_default())?.unbind();
-            schema.set_item(&field.name, Field { name: field.name.clone(), dtype: dtype.unbind(), shape, metadata }.into_pyobject(py)?)?;
+            schema.set_item(
+                &field.name,
+                Field { name: field.name.clone(), dtype: dtype.unbind(), shape, metadata }.into_pyobject(py)?,
+            )?;
         }
         Ok(schema)
     }
@@ -172,7 +180,8 @@ impl Dataset {
                 let records = self.known(&split)?;
                 let from_end = if index < 0 { i128::from(index) + i128::from(records) } else { i128::from(index) };
                 let ordinal = u64::try_from(from_end).ok().filter(|&i| i < records);
-                let ordinal = ordinal.ok_or_else(|| PyIndexError::new_err(format!("record {index} of {records} in split '{split}'")))?;
+                let ordinal =
+                    ordinal.ok_or_else(|| PyIndexError::new_err(format!("record {index} of {records} in split '{split}'")))?;
                 (split, ordinal)
             }
             Err(_) => match key.call_method0("__index__").and_then(|i| i.extract::<i64>()) {
@@ -202,7 +211,8 @@ impl Dataset {
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let schema = self.source.schema();
-        let position = |name: &String| schema.position(name).ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'")));
+        let position =
+            |name: &String| schema.position(name).ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'")));
         let fields = fields.map(|names| names.iter().map(position).collect::<PyResult<Vec<_>>>()).transpose()?;
         let shuffle = match shuffle {
             None => Shuffle::None,
@@ -216,7 +226,8 @@ impl Dataset {
                 },
             },
         };
-        let options = Options { batch_size, shuffle, seed, epochs, fields, threads, start, drop_last, ..Options::new(split, batch_size) };
+        let options =
+            Options { batch_size, shuffle, seed, epochs, fields, threads, start, drop_last, ..Options::new(split, batch_size) };
         BatchIterator::new(py, &self.source, options)
     }
 
@@ -229,7 +240,12 @@ impl Dataset {
 
     fn __repr__(&self) -> String {
         let splits: Vec<String> = self.source.splits().iter().map(|s| format!("{} {}", s.name, s.records)).collect();
-        format!("Dataset({:?}, {}, {})", self.path, self.layout(), if splits.is_empty() { "empty".into() } else { splits.join(", ") })
+        format!(
+            "Dataset({:?}, {}, {})",
+            self.path,
+            self.layout(),
+            if splits.is_empty() { "empty".into() } else { splits.join(", ") }
+        )
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
@@ -263,4 +279,3 @@ pub fn with_progress<T: Send>(
         None => done.map_err(raise),
     }
 }
-

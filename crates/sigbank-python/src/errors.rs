@@ -38,5 +38,9 @@ pub fn raise(error: Error) -> PyErr {
 /// A `KeyError` for a split that is not there, as the reference raises.
 pub fn missing_split(source: &dyn sigbank::layout::Source, split: &str) -> PyErr {
     let names: Vec<String> = source.splits().into_iter().map(|s| s.name).collect();
-    pyo3::exceptions::PyKeyError::new_err(format!("{}: there is no split '{split}'; there are: {}", source.location(), names.join(", ")))
+    pyo3::exceptions::PyKeyError::new_err(format!(
+        "{}: there is no split '{split}'; there are: {}",
+        source.location(),
+        names.join(", ")
+    ))
 }

@@ -77,7 +77,11 @@ impl Pull {
     fn next(&mut self, py: Python<'_>) -> PyResult<Option<(usize, Vec<Held>)>> {
         let mut timeout = Duration::ZERO;
         loop {
-            let next = if timeout.is_zero() { self.loader.next_timeout(timeout) } else { py.detach(|| self.loader.next_timeout(timeout)) };
+            let next = if timeout.is_zero() {
+                self.loader.next_timeout(timeout)
+            } else {
+                py.detach(|| self.loader.next_timeout(timeout))
+            };
             match next.map_err(raise)? {
                 Next::Batch(batch) => return self.hold(py, batch).map(Some),
                 Next::End => return Ok(None),
@@ -153,7 +157,16 @@ impl Chain {
     pub fn new(py: Python<'_>, dataset: sedpack::Dataset, paths: &Bound<'_, PyAny>, options: Options) -> PyResult<Self> {
         let source: Arc<dyn Source> = Arc::new(dataset.clone());
         let givers = givers(py, source.schema(), None)?;
-        Ok(Self { dataset, source, paths: paths.try_iter()?.unbind(), drawn: None, options, present: None, following: None, givers })
+        Ok(Self {
+            dataset,
+            source,
+            paths: paths.try_iter()?.unbind(),
+            drawn: None,
+            options,
+            present: None,
+            following: None,
+            givers,
+        })
     }
 
     fn draw(&mut self, py: Python<'_>) -> PyResult<Option<(String, u32)>> {
@@ -306,7 +319,11 @@ fn join<'py>(first: &Bound<'py, PyDict>, second: &Bound<'py, PyDict>) -> PyResul
     let both = PyDict::new(first.py());
     for (name, a) in first {
         let b = second.as_any().get_item(&name)?;
-        let value = if a.is_instance_of::<PyList>() { a.add(b)? } else { PyModule::import(first.py(), "numpy")?.call_method1("concatenate", ((a, b),))? };
+        let value = if a.is_instance_of::<PyList>() {
+            a.add(b)?
+        } else {
+            PyModule::import(first.py(), "numpy")?.call_method1("concatenate", ((a, b),))?
+        };
         both.set_item(name, value)?;
     }
     Ok(both)

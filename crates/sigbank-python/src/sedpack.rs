@@ -119,7 +119,14 @@ impl SedpackDataset {
         Ok(shards.iter().map(|s| s.to_value().to_string()).collect())
     }
 
-    fn filler(&self, py: Python<'_>, relative_path: &str, concurrency: usize, durable: bool, auto_update: bool) -> PyResult<Filler> {
+    fn filler(
+        &self,
+        py: Python<'_>,
+        relative_path: &str,
+        concurrency: usize,
+        durable: bool,
+        auto_update: bool,
+    ) -> PyResult<Filler> {
         let relative_path = match relative_path {
             "" | "." => None,
             path => Some(RelPath::parse(path).map_err(raise)?),
@@ -132,10 +139,23 @@ impl SedpackDataset {
 
     #[pyo3(signature = (split, shards, repeat, shuffle, threads, seed=None))]
     #[allow(clippy::too_many_arguments)]
-    fn examples(&self, py: Python<'_>, split: &str, shards: Option<Vec<u32>>, repeat: bool, shuffle: u64, threads: usize, seed: Option<u64>) -> PyResult<ExampleIterator> {
+    fn examples(
+        &self,
+        py: Python<'_>,
+        split: &str,
+        shards: Option<Vec<u32>>,
+        repeat: bool,
+        shuffle: u64,
+        threads: usize,
+        seed: Option<u64>,
+    ) -> PyResult<ExampleIterator> {
         self.known(split)?;
         let epochs = if repeat { None } else { Some(1) };
-        ExampleIterator::new(py, &self.source, sigbank::loader::Options { units: shards, epochs, ..options(split, shuffle, seed, threads) })
+        ExampleIterator::new(
+            py,
+            &self.source,
+            sigbank::loader::Options { units: shards, epochs, ..options(split, shuffle, seed, threads) },
+        )
     }
 
     #[pyo3(signature = (split, shards, repeat, shuffle, threads, seed=None, batch_size=1))]
@@ -153,12 +173,23 @@ impl SedpackDataset {
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let epochs = if repeat { None } else { Some(1) };
-        BatchIterator::new(py, &self.source, sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) })
+        BatchIterator::new(
+            py,
+            &self.source,
+            sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) },
+        )
     }
 
     /// Examples of the shards that an iterator names by their paths.
     #[pyo3(signature = (paths, shuffle, threads, seed=None))]
-    fn examples_from_paths(&self, py: Python<'_>, paths: &Bound<'_, PyAny>, shuffle: u64, threads: usize, seed: Option<u64>) -> PyResult<ExampleIterator> {
+    fn examples_from_paths(
+        &self,
+        py: Python<'_>,
+        paths: &Bound<'_, PyAny>,
+        shuffle: u64,
+        threads: usize,
+        seed: Option<u64>,
+    ) -> PyResult<ExampleIterator> {
         ExampleIterator::chain(Chain::new(py, self.dataset.clone(), paths, options("", shuffle, seed, threads))?)
     }
 
@@ -190,12 +221,17 @@ pub struct Filler {
     infos: Vec<ListRef>,
 }
 
-
 #[pymethods]
 impl Filler {
     /// Adds one example; gives the names in `values` that are not declared, none where all are.
     #[pyo3(signature = (values, split, custom_metadata=None))]
-    fn write_example(&mut self, py: Python<'_>, values: &Bound<'_, PyDict>, split: &str, custom_metadata: Option<&str>) -> PyResult<Option<Vec<String>>> {
+    fn write_example(
+        &mut self,
+        py: Python<'_>,
+        values: &Bound<'_, PyDict>,
+        split: &str,
+        custom_metadata: Option<&str>,
+    ) -> PyResult<Option<Vec<String>>> {
         let filler = self.filler.as_mut().ok_or_else(|| PyRuntimeError::new_err("this filler is finished"))?;
         let position = self.written.get(split).copied().unwrap_or(0);
         let at = |e: PyErr| if e.is_instance_of::<PyValueError>(py) { wrap(py, e, split, position) } else { e };

@@ -105,7 +105,12 @@ fn array<'py>(value: &Bound<'py, PyAny>, descr: &Bound<'py, PyArrayDescr>, shape
     }
     let from = given.dtype();
     let safe: bool = numpy.call_method1(intern!(py, "can_cast"), (&from, descr, "safe"))?.extract()?;
-    let refused = |why: &str| PyValueError::new_err(format!("dtype {descr} is declared, {} {from} is given, {why}", if typed { "an array of" } else { "Python's" }));
+    let refused = |why: &str| {
+        PyValueError::new_err(format!(
+            "dtype {descr} is declared, {} {from} is given, {why}",
+            if typed { "an array of" } else { "Python's" }
+        ))
+    };
     if !safe && (typed || from.has_object()) {
         return Err(refused("which does not cast safely; convert it where that is meant"));
     }
@@ -113,12 +118,21 @@ fn array<'py>(value: &Bound<'py, PyAny>, descr: &Bound<'py, PyArrayDescr>, shape
     kwargs.set_item(intern!(py, "order"), "C")?;
     kwargs.set_item(intern!(py, "copy"), false)?;
     kwargs.set_item(intern!(py, "casting"), "unsafe")?;
-    let cast = if safe { given.call_method(intern!(py, "astype"), (descr,), Some(&kwargs))? } else { exact(&numpy, &given, descr, &kwargs)?.ok_or_else(|| refused("and not every value can be represented exactly"))? };
+    let cast = if safe {
+        given.call_method(intern!(py, "astype"), (descr,), Some(&kwargs))?
+    } else {
+        exact(&numpy, &given, descr, &kwargs)?.ok_or_else(|| refused("and not every value can be represented exactly"))?
+    };
     Ok(Held::Array(cast.cast_into::<PyUntypedArray>()?))
 }
 
 /// Python's own numbers in a dtype that does not take all of them: only where each comes out as it is.
-fn exact<'py>(numpy: &Bound<'py, PyModule>, given: &Bound<'py, PyUntypedArray>, descr: &Bound<'py, PyArrayDescr>, kwargs: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn exact<'py>(
+    numpy: &Bound<'py, PyModule>,
+    given: &Bound<'py, PyUntypedArray>,
+    descr: &Bound<'py, PyArrayDescr>,
+    kwargs: &Bound<'py, PyDict>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = numpy.py();
     let number = |d: &Bound<'py, PyArrayDescr>| matches!(d.kind(), b'b' | b'i' | b'u' | b'f' | b'c');
     if !number(&given.dtype()) || !number(descr) || descr.kind() == b'b' {
@@ -134,7 +148,9 @@ fn exact<'py>(numpy: &Bound<'py, PyModule>, given: &Bound<'py, PyUntypedArray>, 
     let (cast, Some(back)) = (cast?, back) else { return Ok(None) };
     let same = PyDict::new(py);
     same.set_item("equal_nan", matches!(descr.kind(), b'f' | b'c'))?;
-    let both = |a: &Bound<'py, PyAny>| numpy.call_method(intern!(py, "array_equal"), (a, given), Some(&same)).and_then(|r| r.extract::<bool>());
+    let both = |a: &Bound<'py, PyAny>| {
+        numpy.call_method(intern!(py, "array_equal"), (a, given), Some(&same)).and_then(|r| r.extract::<bool>())
+    };
     // Both ways: 2**63 as float is equal to what it came from, but its way back is not; -1 as uint8 comes back as 255.
     Ok(if both(&back?)? && both(&cast)? { Some(cast) } else { None })
 }
@@ -150,7 +166,9 @@ fn int<'py>(value: &Bound<'py, PyAny>) -> PyResult<Held<'py>> {
     let py = value.py();
     let index = PyModule::import(py, intern!(py, "operator"))?.call_method1(intern!(py, "index"), (value,));
     let index = index.map_err(|_| PyValueError::new_err(format!("an integer is declared, a {} is given", type_name(value))))?;
-    let number: i64 = index.extract().map_err(|_| PyValueError::new_err(format!("an integer of 64 bits with a sign is declared, {index} is given")))?;
+    let number: i64 = index
+        .extract()
+        .map_err(|_| PyValueError::new_err(format!("an integer of 64 bits with a sign is declared, {index} is given")))?;
     Ok(Held::Int(number.to_le_bytes()))
 }
 
@@ -186,7 +204,12 @@ fn bytes(value: Bound<'_, PyAny>, len: Option<usize>) -> PyResult<Held<'_>> {
 fn numbers<'py>(value: &Bound<'py, PyAny>) -> PyResult<Held<'py>> {
     let py = value.py();
     let numpy = PyModule::import(py, intern!(py, "numpy"))?;
-    let wrong = || PyValueError::new_err(format!("bytes or a sequence of integers from 0 to 255 are declared, a {} is given", type_name(value)));
+    let wrong = || {
+        PyValueError::new_err(format!(
+            "bytes or a sequence of integers from 0 to 255 are declared, a {} is given",
+            type_name(value)
+        ))
+    };
     let given = numpy.call_method1(intern!(py, "asarray"), (value,)).map_err(|_| wrong())?.cast_into::<PyUntypedArray>()?;
     if given.ndim() != 1 {
         return Err(wrong());

@@ -26,7 +26,11 @@ impl Array {
     pub fn new(dtype: DType, shape: Vec<usize>, data: Bytes) -> Result<Self> {
         let want = byte_len(&dtype, &shape)?;
         if want != data.len() {
-            return Err(FormatError::invalid(format!("{} bytes given for {} of shape {shape:?}, which takes {want}", data.len(), dtype.name())));
+            return Err(FormatError::invalid(format!(
+                "{} bytes given for {} of shape {shape:?}, which takes {want}",
+                data.len(),
+                dtype.name()
+            )));
         }
         Ok(Self { dtype, shape, data })
     }
@@ -58,6 +62,10 @@ pub fn byte_len(dtype: &DType, shape: &[usize]) -> Result<usize> {
     let nonzero = shape.iter().filter(|&&n| n != 0).try_fold(dtype.itemsize() as u64, |all, &n| all.checked_mul(n as u64));
     match nonzero {
         Some(bytes) if bytes <= limits::MAX_ARRAY_BYTES => Ok(if shape.contains(&0) { 0 } else { bytes as usize }),
-        _ => Err(FormatError::limit(format!("an array of {} with shape {shape:?} takes more than {} bytes", dtype.name(), limits::MAX_ARRAY_BYTES))),
+        _ => Err(FormatError::limit(format!(
+            "an array of {} with shape {shape:?} takes more than {} bytes",
+            dtype.name(),
+            limits::MAX_ARRAY_BYTES
+        ))),
     }
 }

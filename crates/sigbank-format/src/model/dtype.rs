@@ -233,7 +233,9 @@ mod tests {
 
     #[test]
     fn names_are_numpys() {
-        for (name, string) in [("float16", "<f2"), ("bool", "|b1"), ("uint8", "|u1"), ("float64", "<f8"), ("complex64", "<c8"), ("int32", "<i4")] {
+        for (name, string) in
+            [("float16", "<f2"), ("bool", "|b1"), ("uint8", "|u1"), ("float64", "<f8"), ("complex64", "<c8"), ("int32", "<i4")]
+        {
             let t: DType = name.parse().unwrap();
             assert_eq!((t.to_string().as_str(), t.name().as_str()), (string, name));
         }

@@ -64,5 +64,7 @@ pub fn open(path: &str) -> Result<Arc<dyn Source>> {
     if !root.exists() {
         return Err(Error::not_found("there is nothing here").at(path).remedy("check the path"));
     }
-    Err(Error::unsupported("no dataset of a known layout is here").at(path).remedy(format!("a Sedpack dataset has a file {} in its root", sedpack::ROOT)))
+    Err(Error::unsupported("no dataset of a known layout is here")
+        .at(path)
+        .remedy(format!("a Sedpack dataset has a file {} in its root", sedpack::ROOT)))
 }

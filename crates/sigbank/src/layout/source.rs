@@ -146,7 +146,10 @@ impl Collected {
 
 impl RowSink for Collected {
     fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]> {
-        let slot = self.values.get_mut(row * self.fields + field).ok_or_else(|| Error::invalid(format!("no place for record {row}, field {field}")))?;
+        let slot = self
+            .values
+            .get_mut(row * self.fields + field)
+            .ok_or_else(|| Error::invalid(format!("no place for record {row}, field {field}")))?;
         slot.resize(len, 0);
         Ok(slot)
     }
@@ -161,7 +164,8 @@ pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]
     let mut places = Vec::with_capacity(ordinals.len());
     for (row, &ordinal) in ordinals.iter().enumerate() {
         let (unit, index) = units.locate(ordinal).ok_or_else(|| {
-            Error::not_found(format!("record {ordinal} of split '{split}': it has {} records", units.records())).at(source.location())
+            Error::not_found(format!("record {ordinal} of split '{split}': it has {} records", units.records()))
+                .at(source.location())
         })?;
         places.push((unit, index as u32, row));
     }

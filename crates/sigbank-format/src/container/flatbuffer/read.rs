@@ -27,7 +27,11 @@ impl Span {
 }
 
 fn check_len(stored: usize, expected: usize) -> Result<()> {
-    if stored == expected { Ok(()) } else { Err(FormatError::corrupt(format!("{stored} bytes are stored, {expected} are expected"))) }
+    if stored == expected {
+        Ok(())
+    } else {
+        Err(FormatError::corrupt(format!("{stored} bytes are stored, {expected} are expected")))
+    }
 }
 
 /// An attribute as a shard's reader needs it: its name for messages, and how many bytes its values have where all have as
@@ -90,7 +94,13 @@ pub fn count(w: &mut dyn Window) -> Result<u64> {
 /// # Errors
 /// Corrupt, with the record and the attribute: a shard that does not hold `expected` records, a record without as many
 /// attributes as are declared, a value of another length, offsets that lead out of the data.
-pub fn spans(w: &mut dyn Window, expected: u64, records: &[u32], fields: &[usize], attributes: &[Attribute]) -> Result<Vec<Span>> {
+pub fn spans(
+    w: &mut dyn Window,
+    expected: u64,
+    records: &[u32],
+    fields: &[usize],
+    attributes: &[Attribute],
+) -> Result<Vec<Span>> {
     let (first, found) = examples(w).map_err(|e| e.within("not a FlatBuffers shard"))?;
     if found != expected {
         return Err(FormatError::corrupt(format!("the shard holds {found} examples, but its list says {expected}")));
@@ -100,7 +110,8 @@ pub fn spans(w: &mut dyn Window, expected: u64, records: &[u32], fields: &[usize
         if u64::from(record) >= found {
             return Err(FormatError::invalid(format!("example {record} of a shard with {found}")));
         }
-        record_spans(w, first + 4 * u64::from(record), fields, attributes, &mut all).map_err(|e| e.within(format!("example {record}")))?;
+        record_spans(w, first + 4 * u64::from(record), fields, attributes, &mut all)
+            .map_err(|e| e.within(format!("example {record}")))?;
     }
     Ok(all)
 }

@@ -81,7 +81,11 @@ fn counts_and_attributes_are_compared() {
     let bytes = build(&vec![vec![vec![1, 2], vec![3]]; 2], vec![1, 1]);
     assert_eq!(count(&mut &bytes[..]).unwrap(), 2);
     let e = spans(&mut &bytes[..], 3, &[0], &[0], &names(2)).unwrap_err();
-    assert_eq!((e.kind(), e.to_string().contains("holds 2 examples, but its list says 3")), (FormatErrorKind::Corrupt, true), "{e}");
+    assert_eq!(
+        (e.kind(), e.to_string().contains("holds 2 examples, but its list says 3")),
+        (FormatErrorKind::Corrupt, true),
+        "{e}"
+    );
     let e = spans(&mut &bytes[..], 2, &[1], &[0], &names(3)).unwrap_err();
     assert_eq!(e.to_string(), "example 1: 2 attributes are stored, 3 are declared");
 }

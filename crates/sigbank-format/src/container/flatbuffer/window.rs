@@ -91,11 +91,15 @@ impl<R: Read> Window for Prefix<R> {
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let end = offset.saturating_add(len as u64);
         if end > self.limit {
-            return Err(FormatError::new(FormatErrorKind::Limit, format!("offset {end} is over the limit of {} bytes for this kind of shard", self.limit)));
+            return Err(FormatError::new(
+                FormatErrorKind::Limit,
+                format!("offset {end} is over the limit of {} bytes for this kind of shard", self.limit),
+            ));
         }
         // Doubling steps: a shard whose tables lie among its data is soon read whole, one with its tables first is not.
         while (self.kept.len() as u64) < end {
-            let step = self.kept.len().clamp(64 << 10, 8 << 20).max(end as usize - self.kept.len()).min(limits::FIRST_ALLOCATION * 8);
+            let step =
+                self.kept.len().clamp(64 << 10, 8 << 20).max(end as usize - self.kept.len()).min(limits::FIRST_ALLOCATION * 8);
             let had = self.kept.len();
             self.kept.resize(had + step, 0);
             let mut filled = had;

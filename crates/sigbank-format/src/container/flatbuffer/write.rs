@@ -43,7 +43,10 @@ fn padded(at: usize, align: usize) -> usize {
 impl ShardBuilder {
     /// A shard whose records have as many attributes as there are alignments; each alignment is a power of two up to 64.
     pub fn new(aligns: Vec<usize>) -> Self {
-        let aligns = aligns.into_iter().map(|a| if a.is_power_of_two() { a.min(LARGE_ALIGN) } else { 1 << a.trailing_zeros().min(6) }).collect();
+        let aligns = aligns
+            .into_iter()
+            .map(|a| if a.is_power_of_two() { a.min(LARGE_ALIGN) } else { 1 << a.trailing_zeros().min(6) })
+            .collect();
         Self { aligns, ..Self::default() }
     }
 
@@ -68,7 +71,11 @@ impl ShardBuilder {
     fn size_with(&self, bytes: usize) -> usize {
         let m = self.aligns.len();
         let tables = (self.len() + 1).saturating_mul(16 + 12 * m).saturating_add(24 + 3 * LARGE_ALIGN);
-        tables.saturating_add(self.small.len()).saturating_add(self.large.len()).saturating_add(bytes).saturating_add(m * (LARGE_ALIGN + 4))
+        tables
+            .saturating_add(self.small.len())
+            .saturating_add(self.large.len())
+            .saturating_add(bytes)
+            .saturating_add(m * (LARGE_ALIGN + 4))
     }
     /// Whether one more record whose values have `bytes` in all still fits below FlatBuffers' 2 GiB.
     pub fn fits(&self, bytes: usize) -> bool {

@@ -13,12 +13,22 @@ use std::sync::mpsc;
 
 const CHUNK: usize = 1 << 20;
 
-pub(super) fn check(store: &dyn Store, state: &State, reader: &Reader, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
+pub(super) fn check(
+    store: &dyn Store,
+    state: &State,
+    reader: &Reader,
+    expected: &[String],
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Verified> {
     let root = state.root_checksums();
     if !expected.is_empty() && root != expected {
-        return Err(Error::corrupt(format!("the root's checksums {} are expected, found {}", expected.join(", "), root.join(", ")))
-            .at(store.location())
-            .remedy("this is another version of the dataset than the one the checksums were taken of"));
+        return Err(Error::corrupt(format!(
+            "the root's checksums {} are expected, found {}",
+            expected.join(", "),
+            root.join(", ")
+        ))
+        .at(store.location())
+        .remedy("this is another version of the dataset than the one the checksums were taken of"));
     }
     let total = state.info.splits().iter().map(|(_, list)| list.shards).sum();
     let mut done = Verified::default();
@@ -94,7 +104,13 @@ fn stopped() -> Error {
 }
 
 /// Compares every file of a shard with its checksums, and the records it holds with its list. Gives the bytes read.
-pub(super) fn shard_ok(store: &dyn Store, algorithms: &[Algorithm], reader: &Reader, shard: &ShardInfo, buffer: &mut [u8]) -> Result<u64> {
+pub(super) fn shard_ok(
+    store: &dyn Store,
+    algorithms: &[Algorithm],
+    reader: &Reader,
+    shard: &ShardInfo,
+    buffer: &mut [u8],
+) -> Result<u64> {
     let mut bytes = 0;
     for info in &shard.files {
         let file = store.open_read(&info.path).map_err(|e| match e.code() {
@@ -116,7 +132,9 @@ pub(super) fn shard_ok(store: &dyn Store, algorithms: &[Algorithm], reader: &Rea
     let path = shard.path()?;
     let found = store.open_read(path).and_then(|file| reader.count(file)).map_err(|e| e.at(store.locate(path)))?;
     if let Some(found) = found.filter(|&n| n != shard.examples) {
-        return Err(Error::corrupt(format!("the shard holds {found} examples, its list says {}", shard.examples)).at(store.locate(path)));
+        return Err(
+            Error::corrupt(format!("the shard holds {found} examples, its list says {}", shard.examples)).at(store.locate(path))
+        );
     }
     Ok(bytes)
 }

@@ -76,7 +76,16 @@ struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     fn new(store: &'a dyn Store, state: &'a State, own: Option<RelPath>) -> Self {
-        Self { store, state, lists: BTreeMap::new(), dirty: BTreeMap::new(), marked: BTreeSet::new(), own, changed: false, added: 0 }
+        Self {
+            store,
+            state,
+            lists: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            marked: BTreeSet::new(),
+            own,
+            changed: false,
+            added: 0,
+        }
     }
 
     /// The pointer by which the root leads to a list.
@@ -186,7 +195,12 @@ impl<'a> Tree<'a> {
 }
 
 /// Runs `change` on the newest state while nobody else changes the root; an unfinished commit is finished first.
-pub(super) fn exclusively<T>(store: &dyn Store, allow_newer: bool, durable: bool, change: impl FnOnce(&State) -> Result<T>) -> Result<T> {
+pub(super) fn exclusively<T>(
+    store: &dyn Store,
+    allow_newer: bool,
+    durable: bool,
+    change: impl FnOnce(&State) -> Result<T>,
+) -> Result<T> {
     let _guard = if store.capabilities().locks { Some(lock(store, ROOT_LOCK, PATIENCE)?) } else { None };
     journal::recover(store, durable)?;
     change(&State::load(store, allow_newer, None)?)
@@ -197,7 +211,12 @@ pub(super) fn exclusively<T>(store: &dyn Store, allow_newer: bool, durable: bool
 /// # Errors
 /// `Conflict` where a program that does not take the lock changed the root meanwhile; `Corrupt` where what is there does not
 /// fit its checksums. The dataset is as before.
-pub(super) fn commit(store: &dyn Store, allow_newer: bool, durable: bool, make: impl FnOnce(&State) -> Result<Changes>) -> Result<Done> {
+pub(super) fn commit(
+    store: &dyn Store,
+    allow_newer: bool,
+    durable: bool,
+    make: impl FnOnce(&State) -> Result<Changes>,
+) -> Result<Done> {
     exclusively(store, allow_newer, durable, |state| {
         let changes = make(state)?;
         if changes.is_empty() {
@@ -205,7 +224,8 @@ pub(super) fn commit(store: &dyn Store, allow_newer: bool, durable: bool, make: 
         }
         let mut tree = Tree::new(store, state, None);
         let mut info = changes.info.unwrap_or_else(|| state.info.clone());
-        let files: Vec<RelPath> = changes.shards.iter().flat_map(|(_, s)| s).flat_map(|s| s.files.iter().map(|f| f.path.clone())).collect();
+        let files: Vec<RelPath> =
+            changes.shards.iter().flat_map(|(_, s)| s).flat_map(|s| s.files.iter().map(|f| f.path.clone())).collect();
         for (path, shards) in changes.shards {
             tree.add(&path, shards)?;
         }
@@ -230,7 +250,12 @@ pub(super) fn commit(store: &dyn Store, allow_newer: bool, durable: bool, make: 
 /// Writes the lists of a worker with a path of its own, up to `<split>/<own>/shards_list.json`, which nothing names yet, and
 /// gives the pointers to those. Where the root already leads to them the whole change is committed instead, since a list
 /// that is named must not change under its readers.
-pub(super) fn write_own(store: &dyn Store, own: &RelPath, durable: bool, shards: Vec<(RelPath, Vec<ShardInfo>)>) -> Result<Vec<ListRef>> {
+pub(super) fn write_own(
+    store: &dyn Store,
+    own: &RelPath,
+    durable: bool,
+    shards: Vec<(RelPath, Vec<ShardInfo>)>,
+) -> Result<Vec<ListRef>> {
     exclusively(store, true, durable, |state| {
         let mut tops = Vec::new();
         let mut by_split: BTreeMap<String, Vec<(RelPath, Vec<ShardInfo>)>> = BTreeMap::new();

@@ -171,7 +171,8 @@ impl Filler {
     }
 
     fn builder(&self) -> ShardBuilder {
-        let spare = self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
+        let spare =
+            self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
         spare.unwrap_or_else(|| {
             let mut new = ShardBuilder::new(self.aligns.clone());
             let bytes: usize = self.attributes.iter().map(|(_, len)| len.unwrap_or(0)).sum();
@@ -227,7 +228,8 @@ impl Filler {
     /// `Invalid` names the attribute; the record is not written then, and the filler goes on.
     pub fn append(&mut self, split: &str, record: &RawRecord<'_>, group: Option<&GroupMetadata>) -> Result<()> {
         if self.process != std::process::id() {
-            return Err(Error::invalid("this filler belongs to the process that made it").remedy("make one filler in each process, with a relative path of its own"));
+            return Err(Error::invalid("this filler belongs to the process that made it")
+                .remedy("make one filler in each process, with a relative path of its own"));
         }
         if record.len() != self.attributes.len() {
             return Err(Error::invalid(format!("{} values for {} attributes", record.len(), self.attributes.len())));
@@ -235,7 +237,11 @@ impl Filler {
         let mut bytes = 0usize;
         for ((name, len), value) in self.attributes.iter().zip(record) {
             if len.is_some_and(|len| len != value.len()) {
-                return Err(Error::invalid(format!("attribute '{name}': {} bytes are given, {} are declared", value.len(), len.unwrap_or(0))));
+                return Err(Error::invalid(format!(
+                    "attribute '{name}': {} bytes are given, {} are declared",
+                    value.len(),
+                    len.unwrap_or(0)
+                )));
             }
             bytes = bytes.saturating_add(value.len());
         }
@@ -288,7 +294,10 @@ impl Filler {
             }
         }
         if let Some(e) = first {
-            failed = Err(e.within(format!("{shards} of {} shards with {missing} examples could not be written and are not listed", self.jobs)));
+            failed = Err(e.within(format!(
+                "{shards} of {} shards with {missing} examples could not be written and are not listed",
+                self.jobs
+            )));
         }
         written.shards = by_list;
         if let Ok(shared) = Arc::try_unwrap(shared).map_err(|_| ()) {
@@ -319,7 +328,8 @@ impl Filler {
                 tops
             }
             (None, false) => {
-                let lists = written.shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
+                let lists =
+                    written.shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
                 end(&*store, written.sessions)?;
                 lists
             }
@@ -375,7 +385,9 @@ impl Dataset {
 
 impl Written {
     pub(super) fn to_token(&self) -> Token {
-        let lists = self.shards.iter().map(|(list, shards)| json!({"list": list.as_str(), "shards": shards.iter().map(ShardInfo::to_value).collect::<Vec<_>>()}));
+        let lists = self.shards.iter().map(
+            |(list, shards)| json!({"list": list.as_str(), "shards": shards.iter().map(ShardInfo::to_value).collect::<Vec<_>>()}),
+        );
         Token(Value::Array(lists.collect()))
     }
 

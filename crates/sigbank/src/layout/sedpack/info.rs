@@ -3,8 +3,8 @@
 use super::lists::ListRef;
 use super::structure::Structure;
 use crate::error::{Error, Result};
-use sigbank_format::model::Metadata;
 use serde_json::{Value, json};
+use sigbank_format::model::Metadata;
 
 /// The root file of a dataset.
 pub const ROOT: &str = "dataset_info.json";
@@ -59,7 +59,11 @@ fn version(text: &str) -> Option<[u64; 3]> {
 
 /// Checks a split's name.
 pub(super) fn known_split(name: &str) -> Result<()> {
-    if SPLITS.contains(&name) { Ok(()) } else { Err(Error::invalid(format!("split '{name}': one of {} is expected", SPLITS.join(", ")))) }
+    if SPLITS.contains(&name) {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!("split '{name}': one of {} is expected", SPLITS.join(", "))))
+    }
 }
 
 impl Info {
@@ -92,19 +96,25 @@ impl Info {
     /// # Errors
     /// `Corrupt` where it is no JSON object, `Unsupported` for a newer version, `Invalid` for what does not fit the format.
     pub fn parse(bytes: &[u8], allow_newer: bool) -> Result<Self> {
-        let document = serde_json::from_slice::<Metadata>(bytes).map_err(|e| Error::corrupt(format!("not a JSON object: {e}")))?;
+        let document =
+            serde_json::from_slice::<Metadata>(bytes).map_err(|e| Error::corrupt(format!("not a JSON object: {e}")))?;
         Self::from_document(document, allow_newer)
     }
 
     fn from_document(document: Metadata, allow_newer: bool) -> Result<Self> {
         if let Some(found) = object(&document, "metadata")?.and_then(|m| m.get("sedpack_version")) {
-            let parsed = found.as_str().and_then(version).ok_or_else(|| Error::invalid(format!("sedpack_version: a version such as \"{NEWEST_VERSION}\" is expected, found {found}")))?;
+            let parsed = found.as_str().and_then(version).ok_or_else(|| {
+                Error::invalid(format!("sedpack_version: a version such as \"{NEWEST_VERSION}\" is expected, found {found}"))
+            })?;
             if Some(parsed) > version(NEWEST_VERSION) && !allow_newer {
-                return Err(Error::unsupported(format!("the dataset was written for sedpack_version {found}; the newest known here is {NEWEST_VERSION}"))
-                    .remedy("update sigbank, or open it with allow_newer if you know that it uses nothing new"));
+                return Err(Error::unsupported(format!(
+                    "the dataset was written for sedpack_version {found}; the newest known here is {NEWEST_VERSION}"
+                ))
+                .remedy("update sigbank, or open it with allow_newer if you know that it uses nothing new"));
             }
         }
-        let structure = Structure::parse(object(&document, "dataset_structure")?.unwrap_or(&Metadata::new())).map_err(|e| e.within("dataset_structure"))?;
+        let structure = Structure::parse(object(&document, "dataset_structure")?.unwrap_or(&Metadata::new()))
+            .map_err(|e| e.within("dataset_structure"))?;
         if let Some(m) = object(&document, "metadata")? {
             for key in ["description", "dataset_license", "dataset_version", "download_from"] {
                 if let Some(v) = m.get(key).filter(|v| !v.is_string()) {
@@ -173,7 +183,9 @@ impl Info {
         for (key, value) in [("metadata", metadata), ("dataset_structure", structure)] {
             if let Some(mut value) = value {
                 // What is not known here stays, as when a list is rewritten.
-                for (k, v) in object(&self.document, key)?.into_iter().flatten().filter(|(k, _)| !KNOWN_KEYS.contains(&k.as_str())) {
+                for (k, v) in
+                    object(&self.document, key)?.into_iter().flatten().filter(|(k, _)| !KNOWN_KEYS.contains(&k.as_str()))
+                {
                     value.entry(k.clone()).or_insert_with(|| v.clone());
                 }
                 document.insert(key.into(), Value::Object(value));

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
-use sigbank_format::model::Metadata;
 use serde_json::Value;
+use sigbank_format::model::Metadata;
 
 /// The name of every shards list.
 pub const LIST: &str = "shards_list.json";
@@ -89,8 +89,13 @@ fn path(object: &Metadata, key: &str) -> Result<RelPath> {
 impl FileInfo {
     fn parse(value: &Value) -> Result<Self> {
         let object = as_object(value, "file info")?;
-        let one = |v: &Value| v.as_str().map(str::to_owned).ok_or_else(|| Error::corrupt(format!("hash_checksums: text is expected, found {v}")));
-        Ok(Self { path: path(object, "file_path")?, checksums: as_list(object, "hash_checksums")?.iter().map(one).collect::<Result<_>>()? })
+        let one = |v: &Value| {
+            v.as_str().map(str::to_owned).ok_or_else(|| Error::corrupt(format!("hash_checksums: text is expected, found {v}")))
+        };
+        Ok(Self {
+            path: path(object, "file_path")?,
+            checksums: as_list(object, "hash_checksums")?.iter().map(one).collect::<Result<_>>()?,
+        })
     }
     /// As it stands in JSON.
     pub fn to_value(&self) -> Value {
@@ -142,7 +147,8 @@ impl ListRef {
     /// `Corrupt` names the key.
     pub fn parse(value: &Value) -> Result<Self> {
         let raw = as_object(value, "shard list info")?;
-        let file = FileInfo::parse(raw.get("shard_list_info_file").unwrap_or(&Value::Null)).map_err(|e| e.within("shard_list_info_file"))?;
+        let file = FileInfo::parse(raw.get("shard_list_info_file").unwrap_or(&Value::Null))
+            .map_err(|e| e.within("shard_list_info_file"))?;
         if file.path.file_name() != LIST {
             return Err(Error::corrupt(format!("'{}': every shards list is called {LIST}", file.path)));
         }
@@ -178,13 +184,21 @@ impl ShardsList {
             return Err(Error::corrupt(format!("relative_path_self: the list lies at '{at}' and says '{itself}'")));
         }
         let numbered = |i: usize, e: Error| e.within(format!("shard_files: {i}"));
-        let shards = as_list(&raw, "shard_files")?.iter().enumerate().map(|(i, v)| ShardInfo::parse(v).map_err(|e| numbered(i, e))).collect::<Result<Vec<_>>>()?;
+        let shards = as_list(&raw, "shard_files")?
+            .iter()
+            .enumerate()
+            .map(|(i, v)| ShardInfo::parse(v).map_err(|e| numbered(i, e)))
+            .collect::<Result<Vec<_>>>()?;
         let children = as_list(&raw, "children_shard_lists")?.iter().map(ListRef::parse).collect::<Result<Vec<_>>>()?;
         let list = Self { path: itself, examples: count(&raw, "number_of_examples")?, shards, children, raw };
         let added = list.sum();
         if added != Some(list.examples) {
-            return Err(Error::corrupt(format!("number_of_examples: the list says {}, its shards and children hold {}", list.examples, added.unwrap_or(u64::MAX)))
-                .remedy("run a repair, which rebuilds counts"));
+            return Err(Error::corrupt(format!(
+                "number_of_examples: the list says {}, its shards and children hold {}",
+                list.examples,
+                added.unwrap_or(u64::MAX)
+            ))
+            .remedy("run a repair, which rebuilds counts"));
         }
         Ok(list)
     }

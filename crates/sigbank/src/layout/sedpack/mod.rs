@@ -64,7 +64,9 @@ impl Dataset {
     /// the format.
     pub fn open(root: &Path, options: OpenOptions) -> Result<Self> {
         let store = LocalStore::open(root).map_err(|e| match e.code() {
-            Code::NotFound => Error::not_found("there is no Sedpack dataset here").at(root.join(ROOT).display()).remedy("check the path, or create the dataset"),
+            Code::NotFound => Error::not_found("there is no Sedpack dataset here")
+                .at(root.join(ROOT).display())
+                .remedy("check the path, or create the dataset"),
             _ => e,
         })?;
         Self::open_store(Arc::new(local(store)?), options)
@@ -74,7 +76,15 @@ impl Dataset {
     pub fn open_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
         let state = State::load(&*store, options.allow_newer, None)?;
         let reader = reader::Reader::new(state.info.structure())?;
-        Ok(Self { inner: Arc::new(Inner { metadata: state.info.metadata(), store, options, state: Mutex::new(Arc::new(state)), reader }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                metadata: state.info.metadata(),
+                store,
+                options,
+                state: Mutex::new(Arc::new(state)),
+                reader,
+            }),
+        })
     }
 
     /// Creates an empty dataset in a directory, which may exist as long as it holds no dataset.
@@ -91,7 +101,9 @@ impl Dataset {
         reader::Reader::new(info.structure())?;
         let path = RelPath::parse(ROOT)?;
         store.create(&path, &[&info.to_bytes()?]).map_err(|e| match e.code() {
-            Code::AlreadyExists => Error::already_exists("a dataset is here already").at(store.locate(&path)).remedy("open it to append, or choose another path"),
+            Code::AlreadyExists => Error::already_exists("a dataset is here already")
+                .at(store.locate(&path))
+                .remedy("open it to append, or choose another path"),
             _ => e,
         })?;
         if store.capabilities().flush {
@@ -137,7 +149,9 @@ impl Dataset {
             }
             self.set_state(newest);
         }
-        Err(Error::conflict("the dataset changes faster than it can be read").at(self.store().location()).remedy("try again when fewer writers are at work"))
+        Err(Error::conflict("the dataset changes faster than it can be read")
+            .at(self.store().location())
+            .remedy("try again when fewer writers are at work"))
     }
 
     /// The root as it was last read or written through this object.
@@ -215,7 +229,9 @@ impl Dataset {
     pub fn check(&self, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.recover()?;
         self.refresh()?;
-        self.with_state(|state| state.info.splits().iter().try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ())))?;
+        self.with_state(|state| {
+            state.info.splits().iter().try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ()))
+        })?;
         check::check(self.store(), &self.state(), &self.inner.reader, expected, progress)
     }
 
@@ -252,7 +268,12 @@ impl Source for Dataset {
     }
     fn splits(&self) -> Vec<Split> {
         let state = self.state();
-        state.info.splits().iter().map(|(name, list)| Split { name: name.clone(), records: list.examples, units: list.shards }).collect()
+        state
+            .info
+            .splits()
+            .iter()
+            .map(|(name, list)| Split { name: name.clone(), records: list.examples, units: list.shards })
+            .collect()
     }
     fn units(&self, split: &str) -> Result<Arc<Units>> {
         Ok(self.with_state(|state| state.table(self.store(), split))?.units.clone())

@@ -38,13 +38,21 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(structure: &Structure) -> Result<Self> {
         if structure.file_type != ShardFileType::Fb {
-            return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", structure.file_type.as_str())).remedy("'fb' shards are"));
+            return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", structure.file_type.as_str()))
+                .remedy("'fb' shards are"));
         }
         let lens = crate::layout::fixed_lens(&structure.schema)?;
-        let attributes = structure.schema.fields.iter().zip(lens).map(|(f, len)| Attribute { name: f.name.clone(), len }).collect();
+        let attributes =
+            structure.schema.fields.iter().zip(lens).map(|(f, len)| Attribute { name: f.name.clone(), len }).collect();
         let fields = structure.schema.fields.iter().enumerate();
         let texts = fields.filter(|(_, f)| f.ty == FieldType::Str).map(|(i, _)| i).collect();
-        Ok(Self { schema: structure.schema.clone(), attributes, texts, compression: structure.compression, buffers: Mutex::default() })
+        Ok(Self {
+            schema: structure.schema.clone(),
+            attributes,
+            texts,
+            compression: structure.compression,
+            buffers: Mutex::default(),
+        })
     }
 
     pub(super) fn schema(&self) -> &Schema {
@@ -56,8 +64,18 @@ impl Reader {
     }
 
     /// Reads `records` (ascending places in the shard, which holds `count`) of `fields` into the places that `out` hands out.
-    pub(super) fn read(&self, store: &dyn Store, path: &RelPath, count: u64, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
-        let file = store.open_read(path).map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
+    pub(super) fn read(
+        &self,
+        store: &dyn Store,
+        path: &RelPath,
+        count: u64,
+        records: &[u32],
+        fields: &[usize],
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
+        let file = store
+            .open_read(path)
+            .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
         let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
         let done = match self.compression {
             Compression::None => wanted.from_file(&*file, out),
@@ -206,7 +224,8 @@ impl Cursor<'_> {
         }
         let start = offset + n as u64;
         let Some(mut gap) = start.checked_sub(self.at) else {
-            return Err(Error::unsupported("values of this shard overlap").remedy("write the shard again with sigbank or the reference package"));
+            return Err(Error::unsupported("values of this shard overlap")
+                .remedy("write the shard again with sigbank or the reference package"));
         };
         while gap > 0 {
             self.scratch.resize(CHUNK, 0);

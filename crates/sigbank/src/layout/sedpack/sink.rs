@@ -24,11 +24,17 @@ impl SedpackSink {
 
 impl Sink for SedpackSink {
     fn writer(&self) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(SinkWriter { filler: Filler::new(self.dataset.clone(), self.options.clone())?, sessions: self.sessions.clone() }))
+        Ok(Box::new(SinkWriter {
+            filler: Filler::new(self.dataset.clone(), self.options.clone())?,
+            sessions: self.sessions.clone(),
+        }))
     }
 
     fn commit(&self, tokens: Vec<Token>) -> Result<Committed> {
-        let mut all = Written { sessions: std::mem::take(&mut *self.sessions.lock().unwrap_or_else(PoisonError::into_inner)), ..Written::default() };
+        let mut all = Written {
+            sessions: std::mem::take(&mut *self.sessions.lock().unwrap_or_else(PoisonError::into_inner)),
+            ..Written::default()
+        };
         let mut committed = Committed::default();
         for token in &tokens {
             let written = Written::from_token(token)?;

@@ -27,7 +27,9 @@ impl State {
     pub(super) fn load(store: &dyn Store, allow_newer: bool, journal: Option<Journal>) -> Result<Self> {
         let path = RelPath::parse(ROOT)?;
         let (mut root, version) = store.get_versioned(&path).map_err(|e| match e.code() {
-            Code::NotFound => Error::not_found("there is no Sedpack dataset here").at(store.locate(&path)).remedy("check the path, or create the dataset"),
+            Code::NotFound => Error::not_found("there is no Sedpack dataset here")
+                .at(store.locate(&path))
+                .remedy("check the path, or create the dataset"),
             _ => e,
         })?;
         let mut overlay = HashMap::new();
@@ -66,8 +68,11 @@ impl State {
         let list = ShardsList::parse(path, &bytes).map_err(|e| e.at(store.locate(path)))?;
         if list.examples != pointer.examples || list.count_shards() != pointer.shards {
             let found = (list.examples, list.count_shards());
-            return Err(Error::corrupt(format!("the list holds {} examples in {} shards, its pointer says {} in {}", found.0, found.1, pointer.examples, pointer.shards))
-                .at(store.locate(path)));
+            return Err(Error::corrupt(format!(
+                "the list holds {} examples in {} shards, its pointer says {} in {}",
+                found.0, found.1, pointer.examples, pointer.shards
+            ))
+            .at(store.locate(path)));
         }
         Ok(list)
     }
@@ -80,7 +85,11 @@ impl State {
         }
         let pointer = self.info.split(split).ok_or_else(|| {
             let names: Vec<_> = self.info.splits().iter().map(|(name, _)| name.as_str()).collect();
-            Error::not_found(format!("the dataset has no split '{split}'; it has: {}", if names.is_empty() { "none".into() } else { names.join(", ") })).at(store.location())
+            Error::not_found(format!(
+                "the dataset has no split '{split}'; it has: {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            ))
+            .at(store.location())
         })?;
         let table = Arc::new(Table::read(self, store, pointer)?);
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), table.clone());

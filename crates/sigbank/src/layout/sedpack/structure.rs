@@ -1,10 +1,10 @@
 //! `dataset_structure`: what the records are and how shards are stored.
 
 use crate::error::{Error, Result};
+use serde_json::Value;
 use sigbank_format::checksum::Algorithm;
 use sigbank_format::compress::Compression;
 use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
-use serde_json::Value;
 
 /// The container of a shard, by its file suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,22 +85,32 @@ impl Structure {
             "fb" => ShardFileType::Fb,
             "npz" => ShardFileType::Npz,
             "tfrec" => ShardFileType::TfRec,
-            other => return Err(Error::unsupported(format!("shard_file_type: 'fb', 'npz' or 'tfrec' is expected, found '{other}'"))),
+            other => {
+                return Err(Error::unsupported(format!("shard_file_type: 'fb', 'npz' or 'tfrec' is expected, found '{other}'")));
+            }
         };
         let compression: Compression = text(object, "compression", "GZIP")?.parse()?;
         if !file_type.compressions().contains(&compression) {
             let known: Vec<_> = file_type.compressions().iter().map(|c| format!("'{}'", c.as_str())).collect();
             let (file, compression) = (file_type.as_str(), compression.as_str());
-            return Err(Error::invalid(format!("'{file}' shards cannot have compression '{compression}'; they can have {}", known.join(", "))));
+            return Err(Error::invalid(format!(
+                "'{file}' shards cannot have compression '{compression}'; they can have {}",
+                known.join(", ")
+            )));
         }
         let examples_per_shard = match object.get("examples_per_shard") {
             None => 256,
-            Some(v) => v.as_u64().filter(|&n| n > 0 && n <= u64::from(u32::MAX)).ok_or_else(|| wrong("examples_per_shard", "a whole number from 1 on", v))?,
+            Some(v) => v
+                .as_u64()
+                .filter(|&n| n > 0 && n <= u64::from(u32::MAX))
+                .ok_or_else(|| wrong("examples_per_shard", "a whole number from 1 on", v))?,
         };
         let algorithms = match object.get("hash_checksum_algorithms") {
             None => vec![Algorithm::Sha256],
             Some(Value::Array(names)) => {
-                let one = |v: &Value| Ok(v.as_str().ok_or_else(|| wrong("hash_checksum_algorithms", "a list of names", v))?.parse::<Algorithm>()?);
+                let one = |v: &Value| {
+                    Ok(v.as_str().ok_or_else(|| wrong("hash_checksum_algorithms", "a list of names", v))?.parse::<Algorithm>()?)
+                };
                 names.iter().map(one).collect::<Result<_>>()?
             }
             Some(v) => return Err(wrong("hash_checksum_algorithms", "a list of names", v)),
@@ -111,7 +121,10 @@ impl Structure {
 
 fn attribute(value: &Value) -> Result<Field> {
     let object = value.as_object().ok_or_else(|| wrong("saved_data_description", "a list of objects", value))?;
-    let name = object.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name of an attribute", "text", object.get("name").unwrap_or(&Value::Null)))?;
+    let name = object
+        .get("name")
+        .and_then(Value::as_str)
+        .ok_or_else(|| wrong("name of an attribute", "text", object.get("name").unwrap_or(&Value::Null)))?;
     let ty = field_type(object).map_err(|e| e.within(format!("attribute '{name}'")))?;
     let metadata = match object.get("custom_metadata") {
         None => Metadata::new(),
@@ -127,12 +140,19 @@ fn field_type(object: &Metadata) -> Result<FieldType> {
         None => return Err(Error::invalid("shape is missing")),
         Some(Value::Array(lengths)) => {
             for v in lengths {
-                shape.push(v.as_u64().filter(|&n| n > 0).and_then(|n| usize::try_from(n).ok()).ok_or_else(|| wrong("shape", "a list of whole numbers from 1 on", v))?);
+                shape.push(
+                    v.as_u64()
+                        .filter(|&n| n > 0)
+                        .and_then(|n| usize::try_from(n).ok())
+                        .ok_or_else(|| wrong("shape", "a list of whole numbers from 1 on", v))?,
+                );
             }
         }
         Some(v) => return Err(wrong("shape", "a list", v)),
     }
-    let scalar = |ty| if shape.is_empty() { Ok(ty) } else { Err(Error::invalid(format!("dtype '{dtype}' has shape (), found {shape:?}"))) };
+    let scalar = |ty| {
+        if shape.is_empty() { Ok(ty) } else { Err(Error::invalid(format!("dtype '{dtype}' has shape (), found {shape:?}"))) }
+    };
     match dtype {
         "int" => scalar(FieldType::Int),
         "str" => scalar(FieldType::Str),
@@ -142,7 +162,10 @@ fn field_type(object: &Metadata) -> Result<FieldType> {
             more => Err(Error::invalid(format!("dtype 'bytes' has shape () or (N,), found {more:?}"))),
         },
         _ => {
-            let parsed: DType = dtype.parse().map_err(|e| Error::from(e).remedy("'int', 'str', 'bytes' and NumPy's fixed-size dtypes such as 'float16', 'uint8', 'S5' are known"))?;
+            let parsed: DType = dtype.parse().map_err(|e| {
+                Error::from(e)
+                    .remedy("'int', 'str', 'bytes' and NumPy's fixed-size dtypes such as 'float16', 'uint8', 'S5' are known")
+            })?;
             let ty = FieldType::Array { dtype: parsed.with_order(sigbank_format::model::ByteOrder::Little), shape };
             ty.fixed_len()?;
             Ok(ty)

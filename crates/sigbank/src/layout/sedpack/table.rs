@@ -44,9 +44,15 @@ impl<'a> Walk<'a> {
             let dir = pointer.file.path.parent();
             for child in list.children.iter().rev() {
                 // A child lies below its parent: a list can therefore not lead back to itself.
-                let inside = dir.as_ref().is_some_and(|d| child.file.path.parent().is_some_and(|c| c != *d && c.strip_prefix(d).is_some()));
+                let inside = dir
+                    .as_ref()
+                    .is_some_and(|d| child.file.path.parent().is_some_and(|c| c != *d && c.strip_prefix(d).is_some()));
                 if !inside {
-                    return Err(Error::corrupt(format!("children_shard_lists: '{}' does not lie below the list", child.file.path)).at(self.store.locate(&list.path)));
+                    return Err(Error::corrupt(format!(
+                        "children_shard_lists: '{}' does not lie below the list",
+                        child.file.path
+                    ))
+                    .at(self.store.locate(&list.path)));
                 }
                 self.pending.push(child.clone());
             }
@@ -95,7 +101,9 @@ impl Table {
         for shard in Walk::new(state, store, top, 0) {
             let shard = shard?;
             let path = shard.path()?;
-            let dir = path.parent().ok_or_else(|| Error::corrupt(format!("shard '{path}' lies in no directory")).at(store.location()))?;
+            let dir = path
+                .parent()
+                .ok_or_else(|| Error::corrupt(format!("shard '{path}' lies in no directory")).at(store.location()))?;
             if shard.examples > u64::from(u32::MAX) {
                 return Err(Error::limit(format!("a shard of {} examples", shard.examples)).at(store.locate(path)));
             }
@@ -134,7 +142,8 @@ impl Table {
 
     /// The number of the shard whose first file has this path.
     pub(super) fn find(&self, path: &RelPath) -> Option<usize> {
-        let known = self.by_path.get_or_init(|| (0..self.units.len()).filter_map(|u| Some((self.path(u).ok()?, u as u32))).collect());
+        let known =
+            self.by_path.get_or_init(|| (0..self.units.len()).filter_map(|u| Some((self.path(u).ok()?, u as u32))).collect());
         known.get(path).map(|&u| u as usize)
     }
 

@@ -141,7 +141,15 @@ fn workers_lists_are_merged_by_the_coordinator() {
     dataset.refresh().unwrap();
     assert!(dataset.splits().is_empty());
     let paths: Vec<_> = pointers.iter().map(|p| p.file.path.as_str()).collect();
-    assert_eq!(paths, ["test/job/w0/shards_list.json", "train/job/w0/shards_list.json", "test/job/w1/shards_list.json", "train/job/w1/shards_list.json"]);
+    assert_eq!(
+        paths,
+        [
+            "test/job/w0/shards_list.json",
+            "train/job/w0/shards_list.json",
+            "test/job/w1/shards_list.json",
+            "train/job/w1/shards_list.json"
+        ]
+    );
     dataset.write_config(None, pointers.clone()).unwrap();
     assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 10, 11, 12]);
     let root = store.get(&RelPath::parse(ROOT).unwrap()).unwrap();
@@ -203,7 +211,10 @@ fn unknown_keys_survive_an_append() {
     let dataset = Dataset::open_store(store.clone(), OpenOptions::default()).unwrap();
     fill(&dataset, "train", 2..4, 1);
     let after: serde_json::Value = serde_json::from_slice(&store.get(&root).unwrap()).unwrap();
-    assert_eq!((&after["future"], &after["metadata"]["owner"], &after["splits"]["train"]["color"]), (&document["future"], &json!("é"), &json!(1)));
+    assert_eq!(
+        (&after["future"], &after["metadata"]["owner"], &after["splits"]["train"]["color"]),
+        (&document["future"], &json!("é"), &json!(1))
+    );
 }
 
 #[test]
@@ -238,8 +249,16 @@ fn bad_roots_are_refused_with_the_reason() {
         (r#"{"dataset_structure": {"compression": "RAR"}}"#, Code::Unsupported, "RAR"),
         (r#"{"dataset_structure": {"compression": "ZIP"}}"#, Code::Invalid, "cannot have compression 'ZIP'"),
         (r#"{"dataset_structure": {"examples_per_shard": 0}}"#, Code::Invalid, "examples_per_shard"),
-        (r#"{"dataset_structure": {"saved_data_description": [{"name": "a", "dtype": "object", "shape": []}]}}"#, Code::Unsupported, "attribute 'a'"),
-        (r#"{"dataset_structure": {"saved_data_description": [{"name": "a", "dtype": "u1", "shape": [0]}]}}"#, Code::Invalid, "attribute 'a'"),
+        (
+            r#"{"dataset_structure": {"saved_data_description": [{"name": "a", "dtype": "object", "shape": []}]}}"#,
+            Code::Unsupported,
+            "attribute 'a'",
+        ),
+        (
+            r#"{"dataset_structure": {"saved_data_description": [{"name": "a", "dtype": "u1", "shape": [0]}]}}"#,
+            Code::Invalid,
+            "attribute 'a'",
+        ),
         (r#"{"splits": {"validation": {}}}"#, Code::Invalid, "split 'validation'"),
         (r#"{"splits": {"train": {"shard_list_info_file": {"file_path": "../x/shards_list.json"}}}}"#, Code::Invalid, ".."),
         (r#"{"splits": {"train": {"shard_list_info_file": {"file_path": "/x/shards_list.json"}}}}"#, Code::Invalid, "/x"),
