@@ -166,7 +166,7 @@ impl Dataset {
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Ok(slice) = key.cast::<PySlice>() {
             let range = slice.indices(self.__len__() as isize)?;
-            let mut all = Vec::with_capacity(range.slicelength as usize);
+            let mut all = Vec::with_capacity(range.slicelength);
             let mut at = range.start;
             for _ in 0..range.slicelength {
                 let (split, ordinal) = self.place(at as i64)?;

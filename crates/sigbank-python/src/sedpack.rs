@@ -235,10 +235,10 @@ impl Filler {
         let filler = self.filler.as_mut().ok_or_else(|| PyRuntimeError::new_err("this filler is finished"))?;
         let position = self.written.get(split).copied().unwrap_or(0);
         let at = |e: PyErr| if e.is_instance_of::<PyValueError>(py) { wrap(py, e, split, position) } else { e };
-        if let Some(text) = custom_metadata {
-            if self.metadata.as_ref().is_none_or(|(known, _)| known != text) {
-                self.metadata = Some((text.to_owned(), object(text, "custom_metadata")?));
-            }
+        if let Some(text) = custom_metadata
+            && self.metadata.as_ref().is_none_or(|(known, _)| known != text)
+        {
+            self.metadata = Some((text.to_owned(), object(text, "custom_metadata")?));
         }
         let group = custom_metadata.and(self.metadata.as_ref()).map(|(_, parsed)| parsed);
         let held = self.takers.iter().map(|t| t.take(values)).collect::<PyResult<Vec<_>>>().map_err(at)?;

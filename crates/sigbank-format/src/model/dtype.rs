@@ -81,7 +81,7 @@ impl DType {
             Kind::Int | Kind::UInt => matches!(itemsize, 1 | 2 | 4 | 8),
             Kind::Float => matches!(itemsize, 2 | 4 | 8 | 16),
             Kind::Complex => matches!(itemsize, 8 | 16 | 32),
-            Kind::Unicode => itemsize % 4 == 0,
+            Kind::Unicode => itemsize.is_multiple_of(4),
             Kind::Bytes | Kind::Void => true,
             Kind::DateTime | Kind::TimeDelta => itemsize == 8,
         };

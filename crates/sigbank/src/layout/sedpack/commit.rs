@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// New shards, by the list that they go into, in order.
-    pub(super) shards: Vec<(RelPath, Vec<ShardInfo>)>,
+    pub(super) shards: ShardsByList,
     /// Lists that lie there already and are to be reached from the root.
     pub(super) lists: Vec<ListRef>,
     /// New `metadata` or `dataset_structure`.
@@ -59,6 +59,15 @@ fn parent_list(path: &RelPath) -> Result<Option<RelPath>> {
         None => Ok(None),
     }
 }
+
+/// The new bytes of every list that changes, deepest first, and the pointers to the topmost ones.
+struct Rendered {
+    lists: Vec<(RelPath, Vec<u8>)>,
+    tops: Vec<ListRef>,
+}
+
+/// New shards, by the list that they go into.
+pub(super) type ShardsByList = Vec<(RelPath, Vec<ShardInfo>)>;
 
 /// The lists that a change touches, as they will be.
 struct Tree<'a> {
@@ -179,18 +188,18 @@ impl<'a> Tree<'a> {
 
     /// The new bytes of every list that changes, deepest first, up to (and with) `ceiling` or the root, and the pointers to
     /// the topmost ones.
-    fn finish(&mut self, info: &mut super::Info, ceiling: Option<usize>) -> Result<(Vec<(RelPath, Vec<u8>)>, Vec<ListRef>)> {
+    fn finish(&mut self, info: &mut super::Info, ceiling: Option<usize>) -> Result<Rendered> {
         let mut written = Vec::new();
         let mut tops = Vec::new();
         while let Some((_, path)) = self.dirty.pop_first() {
             let algorithms = &self.state.info.structure().algorithms;
             let list = self.list(&path)?;
-            let bytes = list.to_bytes()?;
+            let bytes = list.render()?;
             let pointer = list.pointer(digest_all(algorithms, &[&bytes]));
             written.push((path.clone(), bytes));
             if ceiling == Some(depth(&path)) { tops.push(pointer) } else { self.hang(pointer, info)? }
         }
-        Ok((written, tops))
+        Ok(Rendered { lists: written, tops })
     }
 }
 
@@ -232,7 +241,7 @@ pub(super) fn commit(
         for list in &changes.lists {
             tree.adopt(list, &mut info)?;
         }
-        let (lists, _) = tree.finish(&mut info, None)?;
+        let lists = tree.finish(&mut info, None)?.lists;
         let root = info.to_bytes()?;
         let done = Done { shards: tree.added, changed: root != state.root };
         if done.changed {
@@ -250,15 +259,10 @@ pub(super) fn commit(
 /// Writes the lists of a worker with a path of its own, up to `<split>/<own>/shards_list.json`, which nothing names yet, and
 /// gives the pointers to those. Where the root already leads to them the whole change is committed instead, since a list
 /// that is named must not change under its readers.
-pub(super) fn write_own(
-    store: &dyn Store,
-    own: &RelPath,
-    durable: bool,
-    shards: Vec<(RelPath, Vec<ShardInfo>)>,
-) -> Result<Vec<ListRef>> {
+pub(super) fn write_own(store: &dyn Store, own: &RelPath, durable: bool, shards: ShardsByList) -> Result<Vec<ListRef>> {
     exclusively(store, true, durable, |state| {
         let mut tops = Vec::new();
-        let mut by_split: BTreeMap<String, Vec<(RelPath, Vec<ShardInfo>)>> = BTreeMap::new();
+        let mut by_split: BTreeMap<String, ShardsByList> = BTreeMap::new();
         for (path, shards) in shards {
             by_split.entry(split_of(&path)?.to_owned()).or_default().push((path, shards));
         }
@@ -273,14 +277,14 @@ pub(super) fn write_own(
                 files.extend(shards.iter().flat_map(|s| s.files.iter().map(|f: &FileInfo| f.path.clone())));
                 tree.add(&path, shards)?;
             }
-            let (written, found) = tree.finish(&mut info, if published { None } else { Some(depth(&top)) })?;
+            let rendered = tree.finish(&mut info, if published { None } else { Some(depth(&top)) })?;
             if published {
                 let list = tree.list(&top)?;
-                let bytes = list.to_bytes()?;
+                let bytes = list.render()?;
                 tops.push(list.pointer(digest_all(&state.info.structure().algorithms, &[&bytes])));
             }
-            lists.extend(written);
-            tops.extend(found);
+            lists.extend(rendered.lists);
+            tops.extend(rendered.tops);
         }
         if durable {
             store.flush(&files)?;

@@ -1,6 +1,6 @@
 //! Filling a dataset.
 
-use super::commit::{self, Changes};
+use super::commit::{self, Changes, ShardsByList};
 use super::info::known_split;
 use super::lists::{LIST, ListRef, ShardInfo};
 use super::pool::{Job, Pool, Shared};
@@ -43,7 +43,7 @@ impl Default for FillerOptions {
 /// Shards that were written and are not visible yet, by the list they go into.
 #[derive(Debug, Default)]
 pub struct Written {
-    pub(super) shards: Vec<(RelPath, Vec<ShardInfo>)>,
+    pub(super) shards: ShardsByList,
     pub(super) sessions: Vec<Session>,
 }
 
@@ -157,10 +157,10 @@ impl Filler {
             if !open.shard.is_empty() && (other || open.shard.len() >= self.most || !open.shard.fits(bytes)) {
                 self.close(at)?;
             }
-            if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty())) {
-                if open.shard.is_empty() {
-                    open.metadata = group.clone();
-                }
+            if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty()))
+                && open.shard.is_empty()
+            {
+                open.metadata = group.clone();
             }
             return Ok(at);
         }
@@ -256,10 +256,10 @@ impl Filler {
     pub(super) fn close_all(&mut self) -> (Written, Result<()>) {
         let mut failed = Ok(());
         for at in 0..self.open.len() {
-            if self.open.get(at).is_some_and(|o| !o.shard.is_empty()) {
-                if let Err(e) = self.close(at) {
-                    failed = Err(e);
-                }
+            if self.open.get(at).is_some_and(|o| !o.shard.is_empty())
+                && let Err(e) = self.close(at)
+            {
+                failed = Err(e);
             }
         }
         self.open.clear();
@@ -268,7 +268,7 @@ impl Filler {
         pool.join();
         drop(pool);
         let (mut missing, mut shards, mut first) = (0, 0, None);
-        let mut by_list: Vec<(RelPath, Vec<ShardInfo>)> = Vec::new();
+        let mut by_list: ShardsByList = Vec::new();
         let mut place: BTreeMap<RelPath, usize> = BTreeMap::new();
         for done in std::mem::take(&mut *shared.finished.lock().unwrap_or_else(PoisonError::into_inner)) {
             match done {
@@ -344,7 +344,7 @@ fn end(store: &dyn crate::store::Store, sessions: impl IntoIterator<Item = Sessi
 
 impl Dataset {
     /// Shards that killed writers of the path `own` finished and that still are as they were recorded.
-    fn adopt(&self, own: &str) -> Result<(Vec<(RelPath, Vec<ShardInfo>)>, Vec<Session>)> {
+    fn adopt(&self, own: &str) -> Result<(ShardsByList, Vec<Session>)> {
         let (mut shards, mut sessions) = (Vec::new(), Vec::new());
         let info = self.info();
         let mut buffer = vec![0; 1 << 20];
@@ -377,7 +377,7 @@ impl Dataset {
     fn write_leaf(&self, path: &RelPath, shards: &[ShardInfo]) -> Result<ListRef> {
         let mut list = super::ShardsList::new(path.clone());
         list.shards.extend_from_slice(shards);
-        let bytes = list.to_bytes()?;
+        let bytes = list.render()?;
         self.store().create(path, &[&bytes])?;
         Ok(list.pointer(sigbank_format::checksum::digest_all(&self.info().structure().algorithms, &[&bytes])))
     }

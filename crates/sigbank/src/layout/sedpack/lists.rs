@@ -204,7 +204,7 @@ impl ShardsList {
     }
     fn sum(&self) -> Option<u64> {
         let counts = self.shards.iter().map(|s| s.examples).chain(self.children.iter().map(|c| c.examples));
-        counts.fold(Some(0u64), |all, n| all?.checked_add(n))
+        counts.into_iter().try_fold(0u64, u64::checked_add)
     }
     /// Shards here and below.
     pub fn count_shards(&self) -> u64 {
@@ -218,7 +218,7 @@ impl ShardsList {
         }
     }
     /// The list's bytes, with its count made anew. Empty parts are left out, unknown keys kept.
-    pub(super) fn to_bytes(&mut self) -> Result<Vec<u8>> {
+    pub(super) fn render(&mut self) -> Result<Vec<u8>> {
         self.examples = self.sum().ok_or_else(|| Error::limit("more examples than can be counted"))?;
         let mut all = Metadata::new();
         all.insert("relative_path_self".into(), self.path.as_str().into());

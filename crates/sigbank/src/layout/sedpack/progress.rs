@@ -36,7 +36,7 @@ impl Session {
         } else {
             None
         };
-        Ok(Self { id: id.to_owned(), alive: alive })
+        Ok(Self { id: id.to_owned(), alive })
     }
 
     /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.

@@ -78,7 +78,7 @@ impl Reader {
             .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
         let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
         let done = match self.compression {
-            Compression::None => wanted.from_file(&*file, out),
+            Compression::None => wanted.read_file(&*file, out),
             _ => self.decode(file.clone(), &wanted, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
@@ -90,7 +90,7 @@ impl Reader {
         let mut prefix = Prefix::new(source, limits::MAX_FLATBUFFER, room);
         let found = wanted.spans(&mut prefix);
         let (mut source, room) = prefix.into_parts();
-        let done = found.and_then(|spans| wanted.from_stream(&room, &mut source, &spans, out));
+        let done = found.and_then(|spans| wanted.read_stream(&room, &mut source, &spans, out));
         let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT_BUFFERS {
             kept.push(room);
@@ -149,7 +149,7 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    fn from_file(&self, file: &dyn StoreFile, out: &mut dyn RowSink) -> Result<()> {
+    fn read_file(&self, file: &dyn StoreFile, out: &mut dyn RowSink) -> Result<()> {
         let source = AsReadAt(file);
         let mut window = Blocks::new(&source);
         let spans = self.spans(&mut window)?;
@@ -178,7 +178,7 @@ impl Wanted<'_> {
     }
 
     /// Takes the values from what was decoded so far (`head`) and from the stream that follows it, in the order they lie.
-    fn from_stream(&self, head: &[u8], rest: &mut dyn Read, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
+    fn read_stream(&self, head: &[u8], rest: &mut dyn Read, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
         let mut order: Vec<u32> = (0..spans.len() as u32).collect();
         order.sort_unstable_by_key(|&i| spans.get(i as usize).map(|s| s.offset));
         let mut cursor = Cursor { head, rest, at: head.len() as u64, scratch: Vec::new() };
