@@ -6,6 +6,24 @@ from typing import Any, final, overload
 
 import numpy as np
 
+__all__ = [
+    "BatchIterator",
+    "Buffer",
+    "Dataset",
+    "ExampleIterator",
+    "Field",
+    "Filler",
+    "SedpackDataset",
+    "__version__",
+    "bench_decode",
+    "checksum",
+    "checksum_file",
+    "cli_main",
+    "compress",
+    "decompress",
+    "open",
+]
+
 __version__: str
 
 @final
@@ -56,9 +74,9 @@ class Dataset:
         """The digest that names this state of the dataset, with its algorithm: "sha256:…"."""
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, key: int | tuple[str, int]) -> dict[str, Any]: ...
+    def __getitem__(self, key: int | tuple[str, int], /) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, key: slice, /) -> list[dict[str, Any]]: ...
     def batches(
         self,
         split: str,

@@ -194,7 +194,10 @@ impl Dataset {
     }
 
     /// Batches of a split.
-    #[pyo3(signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false))]
+    #[pyo3(
+        signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false),
+        text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn batches(
         &self,
