@@ -1,9 +1,10 @@
 """Writes the golden array files beside this script, by numpy and soundfile, and what they read back from them.
 
 Run: pip install numpy==2.4.6 soundfile==0.14.0 && python make.py
-(The Ogg files differ from run to run in their serial numbers.)
+(From run to run the Ogg files differ in their serial numbers, and the float WAVs in a time stamp.)
 
     npy/*.npy, npy.json     arrays by numpy.save, and dtype, shape and little-endian C-ordered bytes (hex) of each
+    npy_headers.json        headers (as Latin-1) of float64 arrays of rank 0 to 64, whose first axis has length 0 and the others 1
     npz/*.npz               archives by numpy.savez and savez_compressed: the arrays a, b and c of `members` below
     wav/*, flac/*, ogg/*    audio files; audio.json: what libsndfile says of each
     expected/*.npy          the float64 samples that libsndfile reads from each, or should (see `expect`), saved as float32 where
@@ -70,6 +71,14 @@ def npy():
         save("version_3_structured", np.zeros(1, [("größe", "f4"), ("\u6642", "i2")]))
     save("padded_structured", np.zeros(2, np.dtype({"names": ["a", "b"], "formats": ["<u4", "u1"], "offsets": [0, 4], "itemsize": 8})))
     np.save(out / "object.npy", np.array([{1: 2}], object), allow_pickle=True)
+    # Every length of text modulo the 64 bytes that headers are padded to.
+    headers = []
+    for rank in range(65):
+        a = np.zeros((0,) + (1,) * (rank - 1) if rank else (), "f8")
+        whole = io.BytesIO()
+        np.save(whole, a)
+        headers.append(whole.getvalue()[: len(whole.getvalue()) - a.nbytes].decode("latin1"))
+    (HERE / "npy_headers.json").write_text(json.dumps(headers, indent=1) + "\n")
     (HERE / "npy.json").write_text(json.dumps(index, indent=1, sort_keys=True) + "\n")
 
 

@@ -368,6 +368,7 @@ fn npz_damage_is_found() {
             let at = entry(&bad, "c.npy") + 24;
             bad[at..at + 4].copy_from_slice(&size.to_le_bytes());
             check(open(bad.clone()).read("c"), FormatErrorKind::Corrupt, &["member 'c'"]);
+            check(open(bad.clone()).verify("c"), FormatErrorKind::Corrupt, &["member 'c'"]);
             check(open(bad).member("c").map(|_| ()), FormatErrorKind::Corrupt, &["member 'c'"]);
         }
     }

@@ -112,6 +112,13 @@ fn npy_is_written_as_numpy_writes() {
         compared += 1;
     }
     assert!(compared > 45, "{compared}");
+    let headers: Vec<String> = serde_json::from_slice(&bytes("npy_headers.json")).unwrap();
+    assert_eq!(headers.len(), 65);
+    for (rank, want) in headers.iter().enumerate() {
+        let shape: Vec<usize> = (0..rank).map(|axis| axis.min(1)).collect();
+        let header = npy::header(&"<f8".parse().unwrap(), &shape).unwrap();
+        assert_eq!(&header.iter().copied().map(char::from).collect::<String>(), want, "{rank}");
+    }
 }
 
 #[test]
