@@ -9,7 +9,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(n) = count(&mut &data[..]) else { return };
     let records: Vec<u32> = (0..n.min(64) as u32).collect();
     let whole = spans(&mut &data[..], n, &records, &[0, 1, 2], &attributes);
-    let blocks = spans(&mut Blocks::new(&data), n, &records, &[0, 1, 2], &attributes);
+    let blocks = spans(&mut Blocks::new(data, 0), n, &records, &[0, 1, 2], &attributes);
     let stream = spans(&mut Prefix::new(data, 1 << 31, Vec::new()), n, &records, &[0, 1, 2], &attributes);
     assert_eq!(whole.as_ref().ok(), blocks.as_ref().ok());
     assert_eq!(whole.as_ref().ok(), stream.as_ref().ok());

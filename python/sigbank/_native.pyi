@@ -89,6 +89,7 @@ class Dataset:
         threads: int = 0,
         start: int = 0,
         drop_last: bool = False,
+        prefetch_bytes: int | None = None,
     ) -> BatchIterator:
         """Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
 
@@ -103,6 +104,8 @@ class Dataset:
             threads: threads that read and decode; 0 is one a processor.
             start: the position to begin at: `position` of an iterator over the same records with the same shuffle and seed.
             drop_last: leave out a last batch that is not full.
+            prefetch_bytes: bytes of records to read ahead, beyond what the shuffle needs; by default a few batches, or two
+                shards where shards are decoded as a whole.
 
         Raises:
             CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field.

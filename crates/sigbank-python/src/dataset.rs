@@ -195,8 +195,8 @@ impl Dataset {
 
     /// Batches of a split.
     #[pyo3(
-        signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false),
-        text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False)"
+        signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false, prefetch_bytes=None),
+        text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"
     )]
     #[allow(clippy::too_many_arguments)]
     fn batches(
@@ -211,6 +211,7 @@ impl Dataset {
         threads: usize,
         start: u64,
         drop_last: bool,
+        prefetch_bytes: Option<usize>,
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let schema = self.source.schema();
@@ -229,8 +230,18 @@ impl Dataset {
                 },
             },
         };
-        let options =
-            Options { batch_size, shuffle, seed, epochs, fields, threads, start, drop_last, ..Options::new(split, batch_size) };
+        let options = Options {
+            batch_size,
+            shuffle,
+            seed,
+            epochs,
+            fields,
+            threads,
+            start,
+            drop_last,
+            prefetch_bytes,
+            ..Options::new(split, batch_size)
+        };
         BatchIterator::new(py, &self.source, options)
     }
 

@@ -59,7 +59,7 @@ proptest! {
             prop_assert_eq!(s.offset as usize % aligns[i % m], 0);
             prop_assert!(want.len() < 4096 || s.offset % 64 == 0);
         }
-        prop_assert_eq!(&found, &spans(&mut Blocks::new(&&bytes[..]), n, &all, &fields, &names(m)).unwrap());
+        prop_assert_eq!(&found, &spans(&mut Blocks::new(&bytes[..], 64 << 10), n, &all, &fields, &names(m)).unwrap());
         prop_assert_eq!(&found, &spans(&mut Prefix::new(&bytes[..], 1 << 31, vec![9]), n, &all, &fields, &names(m)).unwrap());
     }
 

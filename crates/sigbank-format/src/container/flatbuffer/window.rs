@@ -19,25 +19,26 @@ impl Window for &[u8] {
 }
 
 const SMALLEST_BLOCK: usize = 4 << 10;
-const LARGEST_BLOCK: usize = 1 << 20;
+const LARGEST_BLOCK: usize = 256 << 10;
 const KEPT: usize = 8;
 
-/// A window on positioned reads that keeps the last few blocks. Blocks grow while reading goes forward, so that a run of
-/// small values costs few reads, and stay small where reading jumps.
-pub struct Blocks<'a> {
-    source: &'a dyn ReadAt,
+/// A window on positioned reads that keeps the last few blocks (2 MiB at most). Blocks grow while reading goes forward, so
+/// that a run of small values costs few reads, and stay small where reading jumps.
+#[derive(Debug)]
+pub struct Blocks<S> {
+    source: S,
     blocks: Vec<(u64, Vec<u8>)>, // most recently used last
     next: usize,
 }
 
-impl<'a> Blocks<'a> {
-    /// A window on `source`. The first read takes 64 KiB: what a shard written here keeps at its front.
-    pub fn new(source: &'a dyn ReadAt) -> Self {
-        Self { source, blocks: Vec::with_capacity(KEPT), next: 64 << 10 }
+impl<S: ReadAt> Blocks<S> {
+    /// A window on `source`; its first read takes `first` bytes.
+    pub fn new(source: S, first: usize) -> Self {
+        Self { source, blocks: Vec::with_capacity(KEPT), next: first.clamp(SMALLEST_BLOCK, LARGEST_BLOCK) }
     }
 }
 
-impl Window for Blocks<'_> {
+impl<S: ReadAt> Window for Blocks<S> {
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let size = self.source.size();
         let end = offset.checked_add(len as u64).filter(|&e| e <= size).ok_or_else(|| past_end(offset, len, size))?;

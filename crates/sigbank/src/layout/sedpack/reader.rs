@@ -24,6 +24,16 @@ const HEAD: u64 = 64 << 10;
 /// Decoding buffers that are kept for the next shard.
 const KEPT_BUFFERS: usize = 2;
 
+/// Uncompressed shards that are kept open.
+const KEPT_OPEN: usize = 8;
+
+/// Opens a listed shard.
+fn open(store: &dyn Store, path: &RelPath) -> Result<Arc<dyn StoreFile>> {
+    store
+        .open_read(path)
+        .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))
+}
+
 /// Reads shards of one structure.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -33,6 +43,28 @@ pub(super) struct Reader {
     compression: Compression,
     /// Memory of past decodings: fresh pages cost more than the copy.
     buffers: Mutex<Vec<Vec<u8>>>,
+    /// Uncompressed shards that were read from last, the newest at the end.
+    open: Mutex<Vec<(RelPath, Arc<OpenShard>)>>,
+}
+
+/// An open uncompressed shard and what was seen of its tables. Shards never change, so it may be kept.
+#[derive(Debug)]
+struct OpenShard {
+    file: Arc<dyn StoreFile>,
+    window: Mutex<Blocks<Shared>>,
+}
+
+/// A store's file as the codecs see it.
+#[derive(Debug, Clone)]
+struct Shared(Arc<dyn StoreFile>);
+
+impl ReadAt for Shared {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
+        self.0.read_at(offset, buf)
+    }
 }
 
 impl Reader {
@@ -52,6 +84,7 @@ impl Reader {
             texts,
             compression: structure.compression,
             buffers: Mutex::default(),
+            open: Mutex::default(),
         })
     }
 
@@ -73,15 +106,36 @@ impl Reader {
         fields: &[usize],
         out: &mut dyn RowSink,
     ) -> Result<()> {
-        let file = store
-            .open_read(path)
-            .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))?;
         let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
         let done = match self.compression {
-            Compression::None => wanted.read_file(&*file, out),
-            _ => self.decode(file.clone(), &wanted, out),
+            Compression::None => wanted.read_file(&*self.open_shard(store, path, records.len())?, out),
+            _ => self.decode(open(store, path)?, &wanted, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
+    }
+
+    /// The shard, open, from those that were read from last or anew.
+    fn open_shard(&self, store: &dyn Store, path: &RelPath, records: usize) -> Result<Arc<OpenShard>> {
+        let lock = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut known = lock();
+            if let Some(at) = known.iter().rposition(|(p, _)| p == path) {
+                let entry = known.remove(at);
+                let shard = entry.1.clone();
+                known.push(entry);
+                return Ok(shard);
+            }
+        }
+        let file = open(store, path)?;
+        // Many records want what lies in front of the shard, a few only some of it.
+        let first = if records > 4 { 64 << 10 } else { 0 };
+        let shard = Arc::new(OpenShard { window: Mutex::new(Blocks::new(Shared(file.clone()), first)), file });
+        let mut known = lock();
+        if known.len() >= KEPT_OPEN {
+            known.remove(0);
+        }
+        known.push((path.clone(), shard.clone()));
+        Ok(shard)
     }
 
     fn decode(&self, file: Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
@@ -101,7 +155,7 @@ impl Reader {
     /// How many records a shard holds; none where a compressed one would have to be decoded to tell.
     pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<Option<u64>> {
         let counted = match self.compression {
-            Compression::None => count(&mut Blocks::new(&AsReadAt(&*file))),
+            Compression::None => count(&mut Blocks::new(Shared(file), 0)),
             _ => {
                 let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
                 count(&mut Prefix::new(source, HEAD, Vec::new()))
@@ -149,30 +203,40 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    fn read_file(&self, file: &dyn StoreFile, out: &mut dyn RowSink) -> Result<()> {
-        let source = AsReadAt(file);
-        let mut window = Blocks::new(&source);
-        let spans = self.spans(&mut window)?;
-        for (i, span) in spans.iter().enumerate() {
+    /// Copies small values from what the window sees, and reads large ones straight to their place.
+    fn read_file(&self, shard: &OpenShard, out: &mut dyn RowSink) -> Result<()> {
+        let spans = {
+            let window = &mut *shard.window.lock().unwrap_or_else(PoisonError::into_inner);
+            let spans = self.spans(window)?;
+            for (i, span) in spans.iter().enumerate().filter(|(_, span)| span.len < DIRECT) {
+                let (row, field) = self.target(i);
+                let mut small = |out: &mut dyn RowSink| -> Result<()> {
+                    let value = window.get(span.offset, span.len)?;
+                    out.place(row, field, span.len)?.copy_from_slice(value);
+                    self.valid(field, value)
+                };
+                small(out).map_err(|e| self.at(i, e))?;
+            }
+            spans
+        };
+        for (i, span) in spans.iter().enumerate().filter(|(_, span)| span.len >= DIRECT) {
             let (row, field) = self.target(i);
-            let one = |window: &mut Blocks<'_>, out: &mut dyn RowSink| -> Result<()> {
+            let large = |out: &mut dyn RowSink| -> Result<()> {
+                let file = &shard.file;
                 if !span.checked {
                     let mut word = [0; 4];
-                    source.read_at(span.offset - 4, &mut word)?;
+                    file.read_at(span.offset - 4, &mut word)?;
                     span.check_word(word)?;
                 }
                 // Before memory is taken: a forged length must lie within the file.
-                if span.len as u64 > source.size() {
-                    return Err(sigbank_format::read_at::past_end(span.offset, span.len, source.size()).into());
+                if span.len as u64 > file.size() {
+                    return Err(sigbank_format::read_at::past_end(span.offset, span.len, file.size()).into());
                 }
                 let place = out.place(row, field, span.len)?;
-                match span.len {
-                    0..DIRECT => place.copy_from_slice(window.get(span.offset, span.len)?),
-                    _ => source.read_at(span.offset, place)?,
-                }
+                file.read_at(span.offset, place)?;
                 self.valid(field, place)
             };
-            one(&mut window, out).map_err(|e| self.at(i, e))?;
+            large(out).map_err(|e| self.at(i, e))?;
         }
         Ok(())
     }
@@ -241,16 +305,4 @@ impl Cursor<'_> {
 
 fn decoding(e: std::io::Error) -> Error {
     Error::from(sigbank_format::FormatError::from(e))
-}
-
-/// A store's file as the codecs see it.
-struct AsReadAt<'a>(&'a dyn StoreFile);
-
-impl ReadAt for AsReadAt<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
-        self.0.read_at(offset, buf)
-    }
 }

@@ -234,6 +234,7 @@ fn damage_is_found_and_named() {
         let e = read(&dataset, "train", &[3], &[0]).unwrap_err();
         assert_eq!((e.code(), e.to_string().contains(shard.as_str())), (Code::Corrupt, true), "{e}");
         store.delete(&shard).unwrap();
+        let dataset = Dataset::open_store(store.clone(), OpenOptions::default()).unwrap(); // the old one has the shard open
         let e = read(&dataset, "train", &[3], &[0]).unwrap_err();
         assert_eq!((e.code(), e.to_string().contains(shard.as_str())), (Code::NotFound, true), "{e}");
         assert_eq!(read(&dataset, "train", &[0, 5], &[1]).unwrap().len(), 2);
