@@ -5,6 +5,7 @@ pub mod convert;
 pub mod error;
 pub mod layout;
 pub mod loader;
+mod pages;
 pub mod store;
 pub mod uri;
 

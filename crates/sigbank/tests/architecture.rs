@@ -10,9 +10,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("uri", &["error"]),
     ("store", &["error", "uri"]),
-    ("layout", &["error", "uri", "store"]),
+    ("pages", &[]),
+    ("layout", &["error", "uri", "pages", "store"]),
     ("query", &["error", "uri", "store", "layout"]),
-    ("loader", &["error", "uri", "store", "layout", "query"]),
+    ("loader", &["error", "uri", "pages", "store", "layout", "query"]),
     ("convert", &["error", "uri", "store", "layout", "query"]),
 ];
 
@@ -30,7 +31,7 @@ const NOT_IN_FORMAT: &[&str] = &["fs", "net", "thread"];
 
 /// The only files in which `unsafe` may stand.
 const UNSAFE: &[&str] = &[
-    "crates/sigbank/src/store/map.rs",
+    "crates/sigbank/src/pages.rs",
     "crates/sigbank/src/loader/rows.rs",
     "crates/sigbank-python/src/convert.rs",
     // A test that forks: there is no safe call for it.

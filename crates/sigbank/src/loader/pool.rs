@@ -50,11 +50,10 @@ impl Pool {
         let memory = match found {
             Some(memory) => memory,
             None => {
-                // Bytes, not a type of the alignment: only for those does the system hand out zeros without writing them.
-                let memory = bytemuck::allocation::try_zeroed_vec::<u8>(need).map_err(|()| {
+                let memory = crate::pages::take(need).ok_or_else(|| {
                     Error::limit(format!("no memory for a batch column of {len} bytes")).remedy("choose a smaller batch size")
                 })?;
-                self.home.live.fetch_add(need, Ordering::Relaxed);
+                self.home.live.fetch_add(memory.len(), Ordering::Relaxed);
                 memory
             }
         };
@@ -73,6 +72,7 @@ impl Drop for Pool {
         let freed = self.home.free.lock().unwrap_or_else(PoisonError::into_inner).take();
         let bytes: usize = freed.iter().flatten().map(Vec::len).sum();
         self.home.live.fetch_sub(bytes, Ordering::Relaxed);
+        freed.into_iter().flatten().for_each(crate::pages::give_back);
     }
 }
 
@@ -98,6 +98,7 @@ impl Home {
             }
         }
         self.live.fetch_sub(bytes, Ordering::Relaxed);
+        crate::pages::give_back(memory);
     }
 }
 

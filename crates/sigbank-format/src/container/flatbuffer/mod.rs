@@ -5,10 +5,12 @@
 //! (or the first block of a compressed stream) tells where each value lies. The crate is the referee in the tests.
 
 mod read;
+mod stream;
 mod window;
 mod write;
 
 pub use read::{Attribute, Span, count, spans};
+pub use stream::{Sliding, reversed};
 pub use window::{Blocks, Prefix, Window};
 pub use write::ShardBuilder;
 

@@ -9,12 +9,19 @@ use std::io::Read;
 pub trait Window {
     /// The `len` bytes at `offset`; an error of kind Corrupt where the data end before.
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]>;
+    /// All the bytes, where they are at hand.
+    fn whole(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl Window for &[u8] {
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let found = usize::try_from(offset).ok().and_then(|o| <[u8]>::get(self, o..)?.get(..len));
         found.ok_or_else(|| past_end(offset, len, <[u8]>::len(self) as u64))
+    }
+    fn whole(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 
@@ -34,7 +41,7 @@ pub struct Blocks<S> {
 impl<S: ReadAt> Blocks<S> {
     /// A window on `source`; its first read takes `first` bytes.
     pub fn new(source: S, first: usize) -> Self {
-        Self { source, blocks: Vec::with_capacity(KEPT), next: first.clamp(SMALLEST_BLOCK, LARGEST_BLOCK) }
+        Self { source, blocks: Vec::with_capacity(KEPT), next: first.max(SMALLEST_BLOCK) }
     }
 }
 
@@ -50,41 +57,71 @@ impl<S: ReadAt> Window for Blocks<S> {
             }
         } else {
             let follows = self.blocks.iter().any(|(start, b)| (*start..=*start + b.len() as u64).contains(&offset));
+            // The reference lays records out back to front: what is wanted next then lies just before what is known.
+            let precedes = self.blocks.iter().any(|(start, _)| (end..end + SMALLEST_BLOCK as u64).contains(start));
             let mut block = if self.blocks.len() == KEPT { self.blocks.remove(0).1 } else { Vec::new() };
             if !self.blocks.is_empty() {
-                self.next = if follows { (self.next * 4).min(LARGEST_BLOCK) } else { SMALLEST_BLOCK };
+                self.next = if follows || precedes { (self.next * 4).min(LARGEST_BLOCK) } else { SMALLEST_BLOCK };
             }
-            let take = (self.next.max(len) as u64).min(size - offset);
-            block.clear();
-            block.resize(take as usize, 0);
-            self.source.read_at(offset, &mut block)?;
-            self.blocks.push((offset, block));
+            let take = self.next.max(len) as u64;
+            let start = if precedes && !follows { end.saturating_sub(take) } else { offset };
+            block.resize(take.min(size - start) as usize, 0);
+            self.source.read_at(start, &mut block)?;
+            self.blocks.push((start, block));
         }
         let block = self.blocks.last().and_then(|(start, b)| b.get((offset - start) as usize..)?.get(..len));
         block.ok_or_else(|| past_end(offset, len, size))
+    }
+    fn whole(&self) -> Option<&[u8]> {
+        let (start, block) = self.blocks.last()?;
+        if *start == 0 && block.len() as u64 == self.source.size() { Some(block) } else { None }
     }
 }
 
 /// A window on a stream: what has been read of it so far is kept, and grows as far as is looked at.
 pub struct Prefix<R> {
     source: R,
-    kept: Vec<u8>,
+    /// Memory, of which the first `filled` bytes are the stream's.
+    room: Vec<u8>,
+    filled: usize,
     limit: u64,
 }
 
 impl<R: Read> Prefix<R> {
-    /// A window on `source` that keeps at most `limit` bytes, in `room` (whose contents are dropped, its memory reused).
-    pub fn new(source: R, limit: u64, mut room: Vec<u8>) -> Self {
-        room.clear();
-        Self { source, kept: room, limit }
+    /// A window on `source` that keeps at most `limit` bytes, in `room`, whose length is used as far as it reaches.
+    pub fn new(source: R, limit: u64, room: Vec<u8>) -> Self {
+        Self { source, room, filled: 0, limit }
     }
     /// What was read so far, from offset 0 on.
     pub fn kept(&self) -> &[u8] {
-        &self.kept
+        self.room.get(..self.filled).unwrap_or_default()
     }
-    /// The stream after what was kept, and what was kept.
-    pub fn into_parts(self) -> (R, Vec<u8>) {
-        (self.source, self.kept)
+    /// The stream after what was kept, the memory, and how many of its bytes were kept.
+    pub fn into_parts(self) -> (R, Vec<u8>, usize) {
+        (self.source, self.room, self.filled)
+    }
+
+    /// Reads on until `end`; false where the stream ends before.
+    fn fill(&mut self, end: usize) -> Result<bool> {
+        // Growing steps: a shard whose tables lie among its data is soon read whole, one with its tables first is not.
+        let step = self.filled.clamp(64 << 10, 8 << 20).max(end.saturating_sub(self.filled)).min(limits::FIRST_ALLOCATION * 8);
+        let target = self.filled + step;
+        if self.room.len() < target {
+            self.room.resize(target, 0);
+        }
+        while self.filled < target {
+            let n = match self.room.get_mut(self.filled..target) {
+                Some(room) => self.source.read(room),
+                None => Ok(0),
+            };
+            match n {
+                Ok(0) => return Ok(self.filled >= end),
+                Ok(n) => self.filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -92,40 +129,15 @@ impl<R: Read> Window for Prefix<R> {
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let end = offset.saturating_add(len as u64);
         if end > self.limit {
-            return Err(FormatError::new(
-                FormatErrorKind::Limit,
-                format!("offset {end} is over the limit of {} bytes for this kind of shard", self.limit),
-            ));
+            let text = format!("offset {end} is over the limit of {} bytes for this kind of shard", self.limit);
+            return Err(FormatError::new(FormatErrorKind::Limit, text));
         }
-        // Doubling steps: a shard whose tables lie among its data is soon read whole, one with its tables first is not.
-        while (self.kept.len() as u64) < end {
-            let step =
-                self.kept.len().clamp(64 << 10, 8 << 20).max(end as usize - self.kept.len()).min(limits::FIRST_ALLOCATION * 8);
-            let had = self.kept.len();
-            self.kept.resize(had + step, 0);
-            let mut filled = had;
-            while filled < self.kept.len() {
-                let n = match self.kept.get_mut(filled..) {
-                    Some(room) => self.source.read(room),
-                    None => Ok(0),
-                };
-                match n {
-                    Ok(0) => break,
-                    Ok(n) => filled += n,
-                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(e) => {
-                        self.kept.truncate(filled);
-                        return Err(e.into());
-                    }
-                }
-            }
-            let ended = filled < self.kept.len();
-            self.kept.truncate(filled);
-            if ended && (filled as u64) < end {
-                return Err(past_end(offset, len, filled as u64));
+        while (self.filled as u64) < end {
+            if !self.fill(end as usize)? {
+                return Err(past_end(offset, len, self.filled as u64));
             }
         }
-        let size = self.kept.len() as u64;
-        self.kept.get(offset as usize..end as usize).ok_or_else(|| past_end(offset, len, size))
+        let size = self.filled as u64;
+        self.room.get(offset as usize..end as usize).ok_or_else(|| past_end(offset, len, size))
     }
 }

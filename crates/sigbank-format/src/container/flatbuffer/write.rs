@@ -58,10 +58,13 @@ impl ShardBuilder {
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
-    /// Makes room for a shard of `records` records of `bytes` each, so that pushing need not move what is there.
-    pub fn reserve(&mut self, records: usize, bytes: usize) {
-        let room = records.saturating_mul(bytes.saturating_add(2 * LARGE_ALIGN)).min(1 << 28);
-        if bytes >= LARGE { self.large.reserve(room) } else { self.small.reserve(room) }
+    /// A shard that keeps the values of `LARGE` bytes or more in `room`, whose contents are dropped and whose capacity is
+    /// used, so that pushing need not move what is there.
+    #[must_use]
+    pub fn with_room(mut self, mut room: Vec<u8>) -> Self {
+        room.clear();
+        self.large = room;
+        self
     }
     /// Bytes held in memory.
     pub fn memory(&self) -> usize {

@@ -174,10 +174,15 @@ impl Filler {
         let spare =
             self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
         spare.unwrap_or_else(|| {
-            let mut new = ShardBuilder::new(self.aligns.clone());
-            let bytes: usize = self.attributes.iter().map(|(_, len)| len.unwrap_or(0)).sum();
-            new.reserve(self.most.min(RESERVE / bytes.max(1)), bytes);
-            new
+            let new = ShardBuilder::new(self.aligns.clone());
+            // Each large value has its length and padding beside it.
+            let large = self.attributes.iter().filter_map(|(_, len)| *len).filter(|&len| len >= 4096).map(|len| len + 128);
+            let record: usize = large.sum();
+            if record == 0 {
+                new
+            } else {
+                new.with_room(crate::pages::with_capacity(self.most.saturating_mul(record).min(RESERVE)))
+            }
         })
     }
 

@@ -1,17 +1,19 @@
 //! Reading the records of one shard.
 
 use super::structure::{ShardFileType, Structure};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
 use crate::store::{Sequential, Store, StoreFile};
 use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder};
-use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Span, Window, count, spans};
+use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Sliding, Span, Window, count, reversed, spans};
 use sigbank_format::error::FormatErrorKind;
 use sigbank_format::limits;
 use sigbank_format::model::{FieldType, Schema};
 use sigbank_format::read_at::ReadAt;
+use std::collections::HashMap;
 use std::io::{BufReader, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Values shorter than this are looked at through the window, longer ones go straight to their place.
@@ -24,6 +26,8 @@ const HEAD: u64 = 64 << 10;
 /// Decoding buffers that are kept for the next shard.
 const KEPT_BUFFERS: usize = 2;
 
+/// A shard up to this size is read whole: one read costs less than finding its parts.
+const SMALL_SHARD: u64 = 512 << 10;
 /// Uncompressed shards that are kept open.
 const KEPT_OPEN: usize = 8;
 
@@ -43,6 +47,8 @@ pub(super) struct Reader {
     compression: Compression,
     /// Memory of past decodings: fresh pages cost more than the copy.
     buffers: Mutex<Vec<Vec<u8>>>,
+    /// The most that was decoded before all tables of a shard were known.
+    decoded: AtomicUsize,
     /// Uncompressed shards that were read from last, the newest at the end.
     open: Mutex<Vec<(RelPath, Arc<OpenShard>)>>,
 }
@@ -84,6 +90,7 @@ impl Reader {
             texts,
             compression: structure.compression,
             buffers: Mutex::default(),
+            decoded: AtomicUsize::new(0),
             open: Mutex::default(),
         })
     }
@@ -109,7 +116,7 @@ impl Reader {
         let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
         let done = match self.compression {
             Compression::None => wanted.read_file(&*self.open_shard(store, path, records.len())?, out),
-            _ => self.decode(open(store, path)?, &wanted, out),
+            _ => self.decode(&open(store, path)?, &wanted, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
     }
@@ -127,8 +134,12 @@ impl Reader {
             }
         }
         let file = open(store, path)?;
-        // Many records want what lies in front of the shard, a few only some of it.
-        let first = if records > 4 { 64 << 10 } else { 0 };
+        // A small shard is read whole. Else many records want what lies in front, a few only some of it.
+        let first = match (file.size(), records) {
+            (0..=SMALL_SHARD, _) => file.size() as usize,
+            (_, 0..=4) => 0,
+            _ => 64 << 10,
+        };
         let shard = Arc::new(OpenShard { window: Mutex::new(Blocks::new(Shared(file.clone()), first)), file });
         let mut known = lock();
         if known.len() >= KEPT_OPEN {
@@ -138,18 +149,38 @@ impl Reader {
         Ok(shard)
     }
 
-    fn decode(&self, file: Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
-        let room = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
-        let mut prefix = Prefix::new(source, limits::MAX_FLATBUFFER, room);
+    fn source(&self, file: Arc<dyn StoreFile>) -> Result<Box<dyn Read + Send>> {
+        Ok(decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?)
+    }
+
+    fn decode(&self, file: &Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
+        let mut prefix = Prefix::new(self.source(file.clone())?, limits::MAX_FLATBUFFER, Vec::new());
+        let mut given = HashMap::new();
+        if let Some(tables) = reversed(&mut prefix, wanted.count) {
+            match wanted.read_reversed(Sliding::new(prefix), &tables, &mut given, out) {
+                Err(e) if e.code() == Code::Unsupported => {}
+                done => return done,
+            }
+            prefix = Prefix::new(self.source(file.clone())?, limits::MAX_FLATBUFFER, self.room());
+        }
         let found = wanted.spans(&mut prefix);
-        let (mut source, room) = prefix.into_parts();
-        let done = found.and_then(|spans| wanted.read_stream(&room, &mut source, &spans, out));
-        let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT_BUFFERS {
-            kept.push(room);
+        let (mut source, room, filled) = prefix.into_parts();
+        let head = room.get(..filled).unwrap_or_default();
+        let done = found.and_then(|spans| wanted.read_stream(head, &mut source, &spans, &given, out));
+        if filled > HEAD as usize {
+            self.decoded.fetch_max(filled, Ordering::Relaxed);
+            let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < KEPT_BUFFERS {
+                kept.push(room);
+            }
         }
         done
+    }
+
+    /// Memory to decode into: used before, or as much as the largest shard so far took.
+    fn room(&self) -> Vec<u8> {
+        let used = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        used.or_else(|| crate::pages::take(self.decoded.load(Ordering::Relaxed))).unwrap_or_default()
     }
 
     /// How many records a shard holds; none where a compressed one would have to be decoded to tell.
@@ -157,7 +188,7 @@ impl Reader {
         let counted = match self.compression {
             Compression::None => count(&mut Blocks::new(Shared(file), 0)),
             _ => {
-                let source = decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?;
+                let source = self.source(file)?;
                 count(&mut Prefix::new(source, HEAD, Vec::new()))
             }
         };
@@ -208,14 +239,9 @@ impl Wanted<'_> {
         let spans = {
             let window = &mut *shard.window.lock().unwrap_or_else(PoisonError::into_inner);
             let spans = self.spans(window)?;
-            for (i, span) in spans.iter().enumerate().filter(|(_, span)| span.len < DIRECT) {
-                let (row, field) = self.target(i);
-                let mut small = |out: &mut dyn RowSink| -> Result<()> {
-                    let value = window.get(span.offset, span.len)?;
-                    out.place(row, field, span.len)?.copy_from_slice(value);
-                    self.valid(field, value)
-                };
-                small(out).map_err(|e| self.at(i, e))?;
+            match window.whole() {
+                Some(mut all) => self.copy_small(&mut all, &spans, out)?,
+                None => self.copy_small(window, &spans, out)?,
             }
             spans
         };
@@ -241,15 +267,70 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    /// Takes the values from what was decoded so far (`head`) and from the stream that follows it, in the order they lie.
-    fn read_stream(&self, head: &[u8], rest: &mut dyn Read, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
+    fn copy_small<W: Window>(&self, window: &mut W, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
+        for (i, span) in spans.iter().enumerate().filter(|(_, span)| span.len < DIRECT) {
+            let (row, field) = self.target(i);
+            let mut one = || -> Result<()> {
+                let value = window.get(span.offset, span.len)?;
+                out.place(row, field, span.len)?.copy_from_slice(value);
+                self.valid(field, value)
+            };
+            one().map_err(|e| self.at(i, e))?;
+        }
+        Ok(())
+    }
+
+    /// Reads a shard of the reference's layout as it is decoded; `given` says what was placed.
+    fn read_reversed<R: Read>(
+        &self,
+        mut shard: Sliding<R>,
+        tables: &[u64],
+        given: &mut HashMap<usize, Span>,
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
+        for (row, &record) in self.records.iter().enumerate().rev() {
+            let table = tables
+                .get(record as usize)
+                .ok_or_else(|| Error::invalid(format!("example {record} of a shard with {}", self.count)))?;
+            let place = |e: Error| e.within(format!("example {record}"));
+            for (table, field) in shard.example(*table, self.fields, self.attributes).map_err(|e| place(e.into()))? {
+                let i = row * self.fields.len() + field;
+                let mut one = || -> Result<()> {
+                    let attribute = self.fields.get(field).and_then(|&f| self.attributes.get(f));
+                    let span = shard.value(table, attribute.ok_or_else(|| Error::invalid("there is no such attribute"))?)?;
+                    let place = out.place(row, field, span.len)?;
+                    shard.read(place)?;
+                    given.insert(i, span);
+                    self.valid(field, place)
+                };
+                one().map_err(|e| self.at(i, e))?;
+            }
+        }
+        Ok(shard.finish()?)
+    }
+
+    /// Takes the values from what was decoded so far (`head`) and from the stream that follows it, in the order they lie. Those
+    /// that were `given` already must lie where they were taken from.
+    fn read_stream(
+        &self,
+        head: &[u8],
+        rest: &mut dyn Read,
+        spans: &[Span],
+        given: &HashMap<usize, Span>,
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
         let mut order: Vec<u32> = (0..spans.len() as u32).collect();
         order.sort_unstable_by_key(|&i| spans.get(i as usize).map(|s| s.offset));
         let mut cursor = Cursor { head, rest, at: head.len() as u64, scratch: Vec::new() };
-        for &i in &order {
-            let Some(span) = spans.get(i as usize) else { continue };
-            let (row, field) = self.target(i as usize);
+        for i in order.into_iter().map(|i| i as usize) {
+            let Some(span) = spans.get(i) else { continue };
+            let (row, field) = self.target(i);
             let one = |cursor: &mut Cursor<'_>, out: &mut dyn RowSink| -> Result<()> {
+                match given.get(&i) {
+                    Some(known) if (known.offset, known.len) == (span.offset, span.len) => return Ok(()),
+                    Some(_) => return Err(Error::corrupt("the shard's tables contradict each other")),
+                    None => {}
+                }
                 if !span.checked {
                     let mut word = [0; 4];
                     cursor.read(span.offset - 4, &mut word)?;
@@ -262,8 +343,10 @@ impl Wanted<'_> {
                 cursor.read(span.offset, place)?;
                 self.valid(field, place)
             };
-            one(&mut cursor, out).map_err(|e| self.at(i as usize, e))?;
+            one(&mut cursor, out).map_err(|e| self.at(i, e))?;
         }
+        // To the end, so that what a compression checks there is checked.
+        std::io::copy(&mut *cursor.rest, &mut std::io::sink()).map_err(decoding)?;
         Ok(())
     }
 }
