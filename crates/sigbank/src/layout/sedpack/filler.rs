@@ -193,6 +193,7 @@ impl Filler {
             let store = self.dataset.inner.store.clone();
             let shared = Arc::new(Shared {
                 session: Session::begin(&*store, &random_name(32))?,
+                flush: if self.options.durable { super::pool::flusher(store.clone()) } else { None },
                 store,
                 compression: structure.compression,
                 algorithms: structure.algorithms.clone(),

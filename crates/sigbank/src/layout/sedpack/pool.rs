@@ -17,6 +17,10 @@ use std::thread::JoinHandle;
 /// multiples of it: the page cache then keeps the file in large pages, from which it is read half as fast again.
 const CHUNK: usize = 512 << 10;
 
+/// A shard from this size on is flushed as soon as it is written, while the next ones are being made. Smaller ones wait for the
+/// one flush of the commit.
+const FLUSHED_EARLY: u64 = 4 << 20;
+
 /// A full shard on its way to the disk.
 pub(super) struct Job {
     pub(super) number: usize,
@@ -39,6 +43,8 @@ pub(super) struct Shared {
     pub(super) compression: Compression,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) session: Session,
+    /// Where large shards are named for the thread that flushes; none where nothing is to be flushed.
+    pub(super) flush: Option<mpsc::Sender<RelPath>>,
     /// The writer's path below the split, empty for the default.
     pub(super) own: String,
     pub(super) finished: Mutex<Vec<Option<Finished>>>,
@@ -53,6 +59,14 @@ pub(super) struct Pool {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Starts a thread that flushes the shards it is told of, and ends when nobody can tell it of more. A failure shows when the
+/// commit flushes.
+pub(super) fn flusher(store: Arc<dyn Store>) -> Option<mpsc::Sender<RelPath>> {
+    let (tell, hear) = mpsc::channel::<RelPath>();
+    let run = move || hear.iter().for_each(|path| drop(store.flush(std::slice::from_ref(&path))));
+    std::thread::Builder::new().name("sigbank-flush".into()).spawn(run).ok().map(|_| tell)
+}
+
 impl Pool {
     pub(super) fn start(shared: &Arc<Shared>, threads: usize) -> Result<Self> {
         let (give, take) = mpsc::sync_channel::<Job>(0);
@@ -61,11 +75,11 @@ impl Pool {
         for i in 0..threads.max(1) {
             let (shared, take) = (shared.clone(), take.clone());
             let run = move || {
-                let mut out = Vec::new();
+                let mut room = Room::default();
                 loop {
                     let job = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     match job {
-                        Ok(job) => shared.run(job, &mut out),
+                        Ok(job) => shared.run(job, &mut room),
                         Err(_) => return,
                     }
                 }
@@ -98,38 +112,70 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    fn run(&self, mut job: Job, out: &mut Vec<u8>) {
+    fn run(&self, mut job: Job, room: &mut Room) {
         let examples = job.shard.len() as u64;
         // A panic in a codec must not take the other shards' results with it.
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write(&mut job, out)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write(&mut job, room)));
         let result = result.unwrap_or_else(|_| Err(Error::storage("writing the shard panicked; please report this")));
         let result = result.map_err(|e| e.at(self.store.locate(&job.path)));
-        job.shard.clear();
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(job.shard);
+        self.spare(&mut job);
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = finished.get_mut(job.number) {
             *slot = Some(Finished { list: job.list, examples, result });
         }
     }
 
-    fn write(&self, job: &mut Job, out: &mut Vec<u8>) -> Result<ShardInfo> {
-        let examples = job.shard.len() as u64;
-        let parts = job.shard.finish()?;
-        let mut file =
-            Hashed { hasher: MultiHasher::new(&self.algorithms), file: self.store.write_new(&job.path)?, begun: Vec::new() };
-        if self.compression == Compression::None {
-            parts.iter().try_for_each(|part| file.put(part))?;
-        } else {
-            out.clear();
-            encode(self.compression, &parts, out)?;
-            file.put(out)?;
+    /// Gives the builder's memory to whoever fills the next shard.
+    fn spare(&self, job: &mut Job) {
+        let mut shard = std::mem::take(&mut job.shard);
+        if shard.memory() > 0 {
+            shard.clear();
+            self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(shard);
         }
-        let checksums = file.finish()?;
+    }
+
+    fn write(&self, job: &mut Job, room: &mut Room) -> Result<ShardInfo> {
+        let examples = job.shard.len() as u64;
+        let mut file = Hashed {
+            hasher: MultiHasher::new(&self.algorithms),
+            file: self.store.write_new(&job.path)?,
+            begun: Vec::new(),
+            size: 0,
+        };
+        match self.compression {
+            Compression::None => job.shard.finish()?.iter().try_for_each(|part| file.put(part))?,
+            // What needs the shard in one piece copies it anyway: done here, the builder is free for the next shard before the
+            // slow part begins.
+            Compression::Gzip | Compression::Zlib => {
+                room.joined.clear();
+                job.shard.finish()?.iter().for_each(|part| room.joined.extend_from_slice(part));
+                self.spare(job);
+                encode(self.compression, &[&room.joined], &mut room.out)?;
+                file.put(&room.out)?;
+            }
+            _ => {
+                encode(self.compression, &job.shard.finish()?, &mut room.out)?;
+                self.spare(job);
+                file.put(&room.out)?;
+            }
+        }
+        let (checksums, size) = file.finish()?;
+        if let Some(flush) = self.flush.as_ref().filter(|_| size >= FLUSHED_EARLY) {
+            // Where that thread has ended, the commit flushes.
+            let _ = flush.send(job.path.clone());
+        }
         let file = FileInfo { path: job.path.clone(), checksums };
         let shard = ShardInfo::new(file, examples, std::mem::take(&mut job.metadata));
         self.session.record(&*self.store, job.number, &self.own, &job.list, &shard)?;
         Ok(shard)
     }
+}
+
+/// A thread's own memory, used again for each shard.
+#[derive(Default)]
+struct Room {
+    joined: Vec<u8>,
+    out: Vec<u8>,
 }
 
 /// A new object that is hashed on its way, in chunks.
@@ -138,10 +184,12 @@ struct Hashed {
     file: Box<dyn NewObject>,
     /// The beginning of a chunk whose rest has not come yet.
     begun: Vec<u8>,
+    size: u64,
 }
 
 impl Hashed {
     fn put(&mut self, mut part: &[u8]) -> Result<()> {
+        self.size += part.len() as u64;
         while !part.is_empty() {
             let (now, later) = part.split_at(part.len().min(CHUNK - self.begun.len()));
             part = later;
@@ -165,9 +213,10 @@ impl Hashed {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<String>> {
+    /// The checksums and the size.
+    fn finish(mut self) -> Result<(Vec<String>, u64)> {
         self.flush()?;
         self.file.commit()?;
-        Ok(self.hasher.finish())
+        Ok((self.hasher.finish(), self.size))
     }
 }
