@@ -1,6 +1,7 @@
 //! The one error type of the codecs. It knows nothing of files: the caller adds the path.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 /// What kind of failure a [`FormatError`] is; the caller decides by it what can be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,21 +77,22 @@ impl fmt::Display for FormatError {
 impl std::error::Error for FormatError {}
 
 impl From<std::io::Error> for FormatError {
-    /// Decoders report damage through `io::Error`: what is not the operating system's own failure is corruption.
+    /// Decoders report damage through `io::Error`: what is neither the operating system's failure nor a connection's is corruption.
     fn from(e: std::io::Error) -> Self {
         if let Some(inner) = e.get_ref().and_then(|i| i.downcast_ref::<FormatError>()) {
             return inner.clone();
         }
         match (e.raw_os_error(), e.kind()) {
             (Some(_), _) => Self::new(FormatErrorKind::Io, e.to_string()),
-            (None, std::io::ErrorKind::UnexpectedEof) => Self::corrupt("the data end too early"),
-            (None, _) => Self::corrupt(e.to_string()),
+            (None, ErrorKind::UnexpectedEof) => Self::corrupt("the data end too early"),
+            (None, ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other) => Self::corrupt(e.to_string()),
+            (None, _) => Self::new(FormatErrorKind::Io, e.to_string()),
         }
     }
 }
 
 impl From<FormatError> for std::io::Error {
     fn from(e: FormatError) -> Self {
-        std::io::Error::new(std::io::ErrorKind::InvalidData, e)
+        std::io::Error::new(ErrorKind::InvalidData, e)
     }
 }

@@ -129,7 +129,7 @@ impl DType {
     }
     /// The name NumPy prints for plain numbers (`float16`, `uint8`, `bool`), the type string for the rest.
     pub fn name(&self) -> String {
-        let bits = self.itemsize * 8;
+        let bits = self.itemsize.saturating_mul(8);
         match self.kind {
             Kind::Bool => "bool".into(),
             _ if self.is_big_endian() => self.to_string(),

@@ -115,3 +115,103 @@ fn a_wrong_number_of_values_is_refused() {
     assert!(!b.fits(usize::MAX));
     assert!(b.fits((1 << 31) - 4096));
 }
+
+/// A shard as the reference builds it: back to front, by the flatbuffers crate.
+fn build_reversed(records: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    use flatbuffers::{FlatBufferBuilder, WIPOffset};
+    fn node<'a>(
+        b: &mut FlatBufferBuilder<'a>,
+        field: WIPOffset<flatbuffers::UnionWIPOffset>,
+    ) -> WIPOffset<flatbuffers::TableFinishedWIPOffset> {
+        let table = b.start_table();
+        b.push_slot_always(4, field);
+        b.end_table(table)
+    }
+    let mut b = FlatBufferBuilder::new();
+    let mut examples = Vec::new();
+    for record in records {
+        let mut attributes = Vec::new();
+        for value in record {
+            let vector = b.create_vector(value).as_union_value();
+            attributes.push(node(&mut b, vector));
+        }
+        let vector = b.create_vector(&attributes).as_union_value();
+        examples.push(node(&mut b, vector));
+    }
+    let vector = b.create_vector(&examples).as_union_value();
+    let root = node(&mut b, vector);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// What streaming finds of some records and fields, record by record; none where the layout is another.
+fn streamed(
+    bytes: &[u8],
+    n: u64,
+    records: &[u32],
+    fields: &[usize],
+    attributes: &[Attribute],
+) -> Option<crate::Result<Vec<Vec<Vec<u8>>>>> {
+    let mut prefix = Prefix::new(bytes, 1 << 31, vec![]);
+    let tables = reversed(&mut prefix, n)?;
+    let mut shard = Sliding::new(prefix);
+    let mut run = || {
+        let mut all = vec![vec![Vec::new(); fields.len()]; records.len()];
+        for (row, &record) in records.iter().enumerate().rev() {
+            for (table, field) in shard.example(tables[record as usize], fields, attributes)? {
+                let span = shard.value(table, &attributes[fields[field]])?;
+                let mut value = vec![0; span.len.min(1 << 24)];
+                shard.read(&mut value)?;
+                all[row][field] = value;
+            }
+        }
+        Ok(all)
+    };
+    let found = run();
+    Some(found.and_then(|all| shard.finish().map(|()| all)))
+}
+
+proptest! {
+    #[test]
+    fn the_references_layout_is_read_as_a_stream(
+        records in (1usize..5).prop_flat_map(|m| prop::collection::vec(prop::collection::vec(value(), m), 2..30)),
+        step in 1usize..4,
+    ) {
+        let m = records[0].len();
+        let bytes = build_reversed(&records);
+        verify(&bytes);
+        let n = records.len() as u64;
+        let chosen: Vec<u32> = (0..records.len() as u32).step_by(step).collect();
+        let fields: Vec<usize> = (0..m).rev().step_by(step).collect();
+        let found = streamed(&bytes, n, &chosen, &fields, &names(m)).unwrap().unwrap();
+        for (row, &record) in chosen.iter().enumerate() {
+            for (i, &field) in fields.iter().enumerate() {
+                prop_assert_eq!(&found[row][i], &records[record as usize][field]);
+            }
+        }
+        let spans = spans(&mut Blocks::new(&bytes[..], 0), n, &chosen, &fields, &names(m)).unwrap();
+        for (i, s) in spans.iter().enumerate() {
+            prop_assert_eq!(&bytes[s.offset as usize..][..s.len], &found[i / fields.len()][i % fields.len()][..]);
+        }
+    }
+
+    #[test]
+    fn a_damaged_stream_never_panics(flips in prop::collection::vec((0usize..4000, any::<u8>()), 0..4), cut in 1usize..4000) {
+        let mut bytes = build_reversed(&vec![vec![vec![7; 900], vec![1, 2], vec![]]; 4]);
+        for (at, x) in flips {
+            let n = bytes.len();
+            bytes[at % n] ^= x;
+        }
+        bytes.truncate(cut);
+        let _ = streamed(&bytes, 4, &[0, 2, 3], &[0, 1, 2], &names(3));
+    }
+}
+
+#[test]
+fn a_shard_of_ours_is_no_stream() {
+    let bytes = build(&vec![vec![vec![7; 900], vec![1, 2]]; 4], vec![1, 1]);
+    assert!(reversed(&mut Prefix::new(&bytes[..], 1 << 31, vec![]), 4).is_none());
+    let bytes = build_reversed(&vec![vec![vec![7; 900], vec![1, 2]]; 4]);
+    assert!(reversed(&mut Prefix::new(&bytes[..], 1 << 31, vec![]), 5).is_none());
+    assert!(reversed(&mut Prefix::new(&bytes[..], 1 << 31, vec![]), 4).is_some());
+}
