@@ -157,6 +157,8 @@ class Filler:
         """Close the open shards, wait for the threads, make everything visible."""
     def updated_infos(self) -> list[str]:
         """The lists that a coordinator passes to `write_config`, as JSON."""
+    def adopted(self) -> tuple[int, int]:
+        """(shards, examples) that finishing took over from killed writers."""
 
 @final
 class SedpackDataset:
@@ -178,7 +180,9 @@ class SedpackDataset:
     def num_shards(self, split: str) -> int: ...
     def num_examples(self, split: str) -> int: ...
     def shard_infos(self, split: str, start: int, stop: int) -> list[str]: ...
-    def filler(self, relative_path: str, concurrency: int, durable: bool, auto_update: bool) -> Filler: ...
+    def filler(
+        self, relative_path: str, concurrency: int, durable: bool, auto_update: bool, adopt: bool | None = None
+    ) -> Filler: ...
     def examples(
         self, split: str, shards: list[int] | None, repeat: bool, shuffle: int, threads: int, seed: int | None = None
     ) -> ExampleIterator: ...

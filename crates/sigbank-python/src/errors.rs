@@ -38,6 +38,7 @@ pub fn raise(error: Error) -> PyErr {
 /// A `KeyError` for a split that is not there, as the reference raises.
 pub fn missing_split(source: &dyn sigbank::layout::Source, split: &str) -> PyErr {
     let names: Vec<String> = source.splits().into_iter().map(|s| s.name).collect();
+    let names = if names.is_empty() { vec!["none yet".to_owned()] } else { names };
     pyo3::exceptions::PyKeyError::new_err(format!(
         "{}: there is no split '{split}'; there are: {}",
         source.location(),

@@ -4,11 +4,12 @@ use crate::convert::{ArrayKind, Buffer};
 use crate::errors::raise;
 use crate::values::descr;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
 use sigbank::format::model::{FieldType, Schema};
 use sigbank::layout::{Source, sedpack};
 use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes of single examples that share one buffer: keeping one example keeps that many.
@@ -224,9 +225,11 @@ impl Chain {
     }
 }
 
-/// Examples one by one, as dicts.
-#[pyclass(module = "sigbank._native")]
-pub struct ExampleIterator {
+/// Examples one by one, as dicts. Threads may share one: each example goes to one of them.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct ExampleIterator(Mutex<Examples>);
+
+struct Examples {
     feed: Feed,
     rows: usize,
     row: usize,
@@ -243,7 +246,7 @@ impl ExampleIterator {
         Ok(Self::of(Feed::Chain(Box::new(chain))))
     }
     fn of(feed: Feed) -> Self {
-        Self { feed, rows: 0, row: 0, held: Vec::new() }
+        Self(Mutex::new(Examples { feed, rows: 0, row: 0, held: Vec::new() }))
     }
 }
 
@@ -253,7 +256,13 @@ impl ExampleIterator {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next(py)
+    }
+}
+
+impl Examples {
+    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.row == self.rows {
             self.held.clear();
             match self.feed.next(py)? {
@@ -279,8 +288,10 @@ fn in_chunks(source: &dyn Source, options: Options) -> PyResult<Options> {
 }
 
 /// Batches, as dicts of arrays (lists for what is no array).
-#[pyclass(module = "sigbank._native")]
-pub struct BatchIterator {
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct BatchIterator(Mutex<Batches>);
+
+struct Batches {
     feed: Feed,
     /// Records in a batch, where the loaders' own batches may be short.
     rebatch: Option<usize>,
@@ -290,13 +301,15 @@ pub struct BatchIterator {
 
 impl BatchIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
-        Ok(Self { feed: Feed::One(Pull::new(py, source, options)?), rebatch: None, short: None })
+        Ok(Self(Mutex::new(Batches { feed: Feed::One(Pull::new(py, source, options)?), rebatch: None, short: None })))
     }
     pub fn chain(chain: Chain) -> Self {
         let rebatch = Some(chain.options.batch_size);
-        Self { feed: Feed::Chain(Box::new(chain)), rebatch, short: None }
+        Self(Mutex::new(Batches { feed: Feed::Chain(Box::new(chain)), rebatch, short: None }))
     }
+}
 
+impl Batches {
     fn pull<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(usize, Bound<'py, PyDict>)>> {
         let Some((rows, held)) = self.feed.next(py)? else { return Ok(None) };
         let batch = PyDict::new(py);
@@ -345,7 +358,22 @@ impl BatchIterator {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next(py)
+    }
+
+    /// Records handed out since the beginning of epoch 0: what `start` takes to go on from here.
+    #[getter]
+    fn position(&self, py: Python<'_>) -> PyResult<u64> {
+        match &self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).feed {
+            Feed::One(pull) => Ok(pull.loader.position()),
+            Feed::Chain(_) => Err(pyo3::exceptions::PyTypeError::new_err("a stream of shards has no position")),
+        }
+    }
+}
+
+impl Batches {
+    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(wanted) = self.rebatch else { return Ok(self.pull(py)?.map(|(_, batch)| batch)) };
         loop {
             let short = self.short.take();
@@ -367,15 +395,6 @@ impl BatchIterator {
                     return part(&batch, 0, wanted).map(Some);
                 }
             }
-        }
-    }
-
-    /// Records handed out since the beginning of epoch 0: what `start` takes to go on from here.
-    #[getter]
-    fn position(&self) -> PyResult<u64> {
-        match &self.feed {
-            Feed::One(pull) => Ok(pull.loader.position()),
-            Feed::Chain(_) => Err(pyo3::exceptions::PyTypeError::new_err("a stream of shards has no position")),
         }
     }
 }

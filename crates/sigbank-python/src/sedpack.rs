@@ -4,17 +4,17 @@ use crate::dataset::with_progress;
 use crate::errors::{missing_split, raise};
 use crate::iterate::{BatchIterator, Chain, ExampleIterator, options};
 use crate::values::{Taker, takers};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Value;
-use sigbank::format::model::Metadata;
+use sigbank::format::model::{Metadata, Schema};
 use sigbank::layout::Source;
-use sigbank::layout::sedpack::{self, FillerOptions, Info, ListRef, OpenOptions};
+use sigbank::layout::sedpack::{self, Adopted, FillerOptions, Info, ListRef, OpenOptions};
 use sigbank::uri::RelPath;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 fn object(text: &str, what: &str) -> PyResult<Metadata> {
     serde_json::from_str(text).map_err(|e| PyValueError::new_err(format!("{what}: not a JSON object: {e}")))
@@ -119,6 +119,7 @@ impl SedpackDataset {
         Ok(shards.iter().map(|s| s.to_value().to_string()).collect())
     }
 
+    #[pyo3(signature = (relative_path, concurrency, durable, auto_update, adopt=None))]
     fn filler(
         &self,
         py: Python<'_>,
@@ -126,15 +127,15 @@ impl SedpackDataset {
         concurrency: usize,
         durable: bool,
         auto_update: bool,
+        adopt: Option<bool>,
     ) -> PyResult<Filler> {
         let relative_path = match relative_path {
             "" | "." => None,
             path => Some(RelPath::parse(path).map_err(raise)?),
         };
-        let options = FillerOptions { relative_path, threads: concurrency, durable, update_root: Some(auto_update) };
+        let options = FillerOptions { relative_path, threads: concurrency, durable, adopt, update_root: Some(auto_update) };
         let filler = py.detach(|| self.dataset.filler(options)).map_err(raise)?;
-        let takers = takers(py, self.dataset.schema())?;
-        Ok(Filler { filler: Some(filler), takers, written: HashMap::new(), metadata: None, infos: Vec::new() })
+        Filler::new(py, filler, self.dataset.schema())
     }
 
     #[pyo3(signature = (split, shards, repeat, shuffle, threads, seed=None))]
@@ -209,16 +210,60 @@ impl SedpackDataset {
     }
 }
 
-/// Fills a dataset.
-#[pyclass(module = "sigbank._native")]
+/// Fills a dataset. Threads may share one.
+#[pyclass(frozen, module = "sigbank._native")]
 pub struct Filler {
-    filler: Option<sedpack::Filler>,
     takers: Vec<Taker>,
+    state: Mutex<Filling>,
+}
+
+struct Filling {
+    filler: Option<sedpack::Filler>,
     /// Examples taken so far, by split, for messages.
     written: HashMap<String, u64>,
     /// The last metadata given, as text and parsed: most examples of a shard give the same.
     metadata: Option<(String, Metadata)>,
     infos: Vec<ListRef>,
+    adopted: Adopted,
+}
+
+impl Filling {
+    fn append(&mut self, split: &str, record: &[&[u8]], metadata: Option<&str>) -> sigbank::Result<()> {
+        let finished = || sigbank::Error::invalid("this filler is finished").remedy("make another one");
+        let filler = self.filler.as_mut().ok_or_else(finished)?;
+        if let Some(text) = metadata
+            && self.metadata.as_ref().is_none_or(|(known, _)| known != text)
+        {
+            let parsed = serde_json::from_str(text)
+                .map_err(|e| sigbank::Error::invalid(format!("custom_metadata: not a JSON object that can be stored: {e}")))?;
+            self.metadata = Some((text.to_owned(), parsed));
+        }
+        let group = metadata.and(self.metadata.as_ref()).map(|(_, parsed)| parsed);
+        filler.append(split, record, group)?;
+        match self.written.get_mut(split) {
+            Some(n) => *n += 1,
+            None => {
+                self.written.insert(split.to_owned(), 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Filler {
+    fn new(py: Python<'_>, filler: sedpack::Filler, schema: &Schema) -> PyResult<Self> {
+        let state = Filling {
+            filler: Some(filler),
+            written: HashMap::new(),
+            metadata: None,
+            infos: Vec::new(),
+            adopted: Adopted::default(),
+        };
+        Ok(Self { takers: takers(py, schema)?, state: Mutex::new(state) })
+    }
+    fn state(&self) -> MutexGuard<'_, Filling> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[pymethods]
@@ -226,30 +271,20 @@ impl Filler {
     /// Adds one example; gives the names in `values` that are not declared, none where all are.
     #[pyo3(signature = (values, split, custom_metadata=None))]
     fn write_example(
-        &mut self,
+        &self,
         py: Python<'_>,
         values: &Bound<'_, PyDict>,
         split: &str,
         custom_metadata: Option<&str>,
     ) -> PyResult<Option<Vec<String>>> {
-        let filler = self.filler.as_mut().ok_or_else(|| PyRuntimeError::new_err("this filler is finished"))?;
-        let position = self.written.get(split).copied().unwrap_or(0);
-        let at = |e: PyErr| if e.is_instance_of::<PyValueError>(py) { wrap(py, e, split, position) } else { e };
-        if let Some(text) = custom_metadata
-            && self.metadata.as_ref().is_none_or(|(known, _)| known != text)
-        {
-            self.metadata = Some((text.to_owned(), object(text, "custom_metadata")?));
-        }
-        let group = custom_metadata.and(self.metadata.as_ref()).map(|(_, parsed)| parsed);
+        let at = |e: PyErr| {
+            let position = py.detach(|| self.state().written.get(split).copied().unwrap_or(0));
+            wrap(py, e, split, position)
+        };
         let held = self.takers.iter().map(|t| t.take(values)).collect::<PyResult<Vec<_>>>().map_err(at)?;
         let bytes = held.iter().map(|h| h.bytes()).collect::<PyResult<Vec<_>>>().map_err(at)?;
-        py.detach(|| filler.append(split, &bytes, group)).map_err(|e| at(raise(e)))?;
-        match self.written.get_mut(split) {
-            Some(n) => *n += 1,
-            None => {
-                self.written.insert(split.to_owned(), 1);
-            }
-        }
+        // The lock is never held while waiting for the GIL.
+        py.detach(|| self.state().append(split, &bytes, custom_metadata)).map_err(|e| at(raise(e)))?;
         if values.len() == self.takers.len() {
             return Ok(None);
         }
@@ -257,21 +292,41 @@ impl Filler {
         Ok(Some(values.keys().iter().filter(|k| !declared(k)).map(|k| k.to_string()).collect()))
     }
 
-    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(mut filler) = self.filler.take() else { return Ok(()) };
-        self.infos = py.detach(move || filler.finish()).map_err(raise)?;
-        Ok(())
+    /// Closes the open shards, waits for the threads, makes everything visible.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let run = || -> sigbank::Result<()> {
+            let mut state = self.state();
+            let Some(mut filler) = state.filler.take() else { return Ok(()) };
+            let done = filler.finish();
+            state.adopted = filler.adopted();
+            state.infos = done?;
+            Ok(())
+        };
+        py.detach(run).map_err(raise)
     }
 
-    fn updated_infos(&self) -> Vec<String> {
-        self.infos.iter().map(|i| i.to_value().to_string()).collect()
+    fn updated_infos(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.state().infos.iter().map(|i| i.to_value().to_string()).collect())
+    }
+
+    /// (shards, examples) that finishing took over from killed writers.
+    fn adopted(&self, py: Python<'_>) -> (u64, u64) {
+        let adopted = py.detach(|| self.state().adopted);
+        (adopted.shards, adopted.records)
     }
 }
 
-/// An error of a value with the example's place.
+/// An error of a value with the example's place; other errors as they are.
 fn wrap(py: Python<'_>, e: PyErr, split: &str, position: u64) -> PyErr {
-    let text = format!("example {position} of split '{split}': {}", e.value(py));
-    match e.get_type(py).call1((text,)) {
+    let of_value = e.is_instance_of::<PyValueError>(py) || e.is_instance_of::<PyKeyError>(py);
+    if !of_value || e.is_instance_of::<PyOSError>(py) {
+        return e;
+    }
+    let inner = match e.value(py).getattr("args").and_then(|args| args.get_item(0)) {
+        Ok(first) => first.to_string(),
+        Err(_) => e.value(py).to_string(),
+    };
+    match e.get_type(py).call1((format!("example {position} of split '{split}': {inner}"),)) {
         Ok(value) => {
             let new = PyErr::from_value(value);
             new.set_cause(py, e.cause(py));

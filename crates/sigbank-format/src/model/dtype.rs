@@ -186,7 +186,7 @@ impl std::str::FromStr for DType {
             ("ushort" | "H", "") => named(Kind::UInt, 2),
             ("intc", "") => named(Kind::Int, 4),
             ("uintc", "") => named(Kind::UInt, 4),
-            ("long" | "longlong" | "intp" | "q", "") => named(Kind::Int, 8),
+            ("long" | "longlong" | "intp" | "int_" | "q", "") => named(Kind::Int, 8),
             ("ulong" | "ulonglong" | "uintp" | "uint" | "Q", "") => named(Kind::UInt, 8),
             ("half" | "e", "") => named(Kind::Float, 2),
             ("single" | "f", "") => named(Kind::Float, 4),

@@ -85,11 +85,13 @@ class Dataset(DatasetIteration):
         if changed != [None, None]:
             self._native.set_info(*changed)
 
-    def _start_filler(self, relative_path: str, concurrency: int, durable: bool, auto_update: bool) -> _native.Filler:
+    def _start_filler(
+        self, relative_path: str, concurrency: int, durable: bool, auto_update: bool, adopt: bool | None
+    ) -> _native.Filler:
         if self._info.metadata != self._saved.metadata or self._info.dataset_structure != self._saved.dataset_structure:
             # Shards are never written by a structure that the root does not name.
             self._save([])
-        return self._native.filler(relative_path, concurrency, durable, auto_update)
+        return self._native.filler(relative_path, concurrency, durable, auto_update, adopt)
 
     def _save(self, updated_infos: list[str]) -> FileInfo:
         self._hand_over()
@@ -124,12 +126,13 @@ class Dataset(DatasetIteration):
     def dataset_structure(self, value: DatasetStructure) -> None:
         self._info.dataset_structure = value
 
-    def filler(self, concurrency: int = 4, *, durable: bool = True) -> DatasetFiller:
+    def filler(self, concurrency: int = 4, *, durable: bool = True, adopt: bool | None = None) -> DatasetFiller:
         """A filler that adds examples: `with dataset.filler() as filler: filler.write_example(…)`.
 
-        `concurrency` threads compress and write shards; with `durable` all files are flushed before they are named.
+        `concurrency` threads compress and write shards; with `durable` all files are flushed before they are named. Shards that
+        killed writers finished are added too, with a warning; `adopt=False` gives them up.
         """
-        return DatasetFiller(dataset=self, concurrency=concurrency, durable=durable)
+        return DatasetFiller(dataset=self, concurrency=concurrency, durable=durable, adopt=adopt)
 
     def write_config(self, updated_infos: list[ShardListInfo] | None = None) -> FileInfo:
         """Save the metadata and the structure, and name the shards that fillers left unnamed.

@@ -66,6 +66,8 @@ class DatasetFiller:
             when `relative_path_from_split` is "."; otherwise `Dataset.write_config(updated_infos=…)` does it later,
             with what `get_updated_infos` gives.
         durable: whether the files are flushed to the disk before they are named.
+        adopt: whether the end of the block names what killed writers of the same path finished, too; a warning then says how
+            much that was. By default a filler with the path "." does. False gives it up, to write it again from its start.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class DatasetFiller:
         auto_update_dataset: bool | None = None,
         *,
         durable: bool = True,
+        adopt: bool | None = None,
     ) -> None:
         self._dataset = dataset
         self._concurrency = concurrency
         self._relative_path = Path(relative_path_from_split)
         self._auto_update = self._relative_path == Path(".") if auto_update_dataset is None else auto_update_dataset
         self._durable = durable
+        self._adopt = adopt
         self._native: _native.Filler | None = None
         self._context: DatasetFillerContext | None = None
         self._infos: list[str] | None = None
@@ -90,7 +94,7 @@ class DatasetFiller:
         if self._context is not None or self._infos is not None:
             raise RuntimeError("this filler has had its with block; make another one with dataset.filler()")
         self._native = self._dataset._start_filler(
-            self._relative_path.as_posix(), self._concurrency, self._durable, self._auto_update
+            self._relative_path.as_posix(), self._concurrency, self._durable, self._auto_update, self._adopt
         )
         self._context = DatasetFillerContext(self._native)
         return self._context
@@ -105,7 +109,16 @@ class DatasetFiller:
         if native is None:
             raise RuntimeError("this filler's with block was not entered")
         self._infos = []
-        native.finish()
+        try:
+            native.finish()
+        finally:
+            shards, examples = native.adopted()
+            if examples:
+                warnings.warn(
+                    f"{examples} examples in {shards} shards of a writer that was killed were added too; "
+                    "write with adopt=False to leave them out",
+                    stacklevel=2,
+                )
         self._infos = native.updated_infos()
         if self._auto_update:
             self._dataset._reload()

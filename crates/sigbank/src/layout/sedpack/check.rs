@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout::Verified;
 use crate::store::Store;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
@@ -65,9 +66,15 @@ pub(super) fn check(
             if progress(done.units, total) { Ok(()) } else { Err(stopped()) }
         };
         let mut run = || -> Result<()> {
-            for (_, top) in state.info.splits() {
+            let mut seen = HashSet::new();
+            for (split, top) in state.info.splits() {
                 for shard in Walk::new(state, store, top, 0) {
-                    if give.send(shard?).is_err() {
+                    let shard = shard?;
+                    if !seen.insert(shard.path()?.clone()) {
+                        return Err(Error::corrupt(format!("the shard is listed twice, the second time in split '{split}'"))
+                            .at(store.locate(shard.path()?)));
+                    }
+                    if give.send(shard).is_err() {
                         break;
                     }
                     while let Ok(found) = hear.try_recv() {
@@ -130,11 +137,6 @@ pub(super) fn shard_ok(
         bytes += at;
     }
     let path = shard.path()?;
-    let found = store.open_read(path).and_then(|file| reader.count(file)).map_err(|e| e.at(store.locate(path)))?;
-    if let Some(found) = found.filter(|&n| n != shard.examples) {
-        return Err(
-            Error::corrupt(format!("the shard holds {found} examples, its list says {}", shard.examples)).at(store.locate(path))
-        );
-    }
+    store.open_read(path).and_then(|file| reader.probe(file, shard.examples)).map_err(|e| e.at(store.locate(path)))?;
     Ok(bytes)
 }

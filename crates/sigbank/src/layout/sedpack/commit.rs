@@ -34,13 +34,6 @@ impl Changes {
     }
 }
 
-/// What a commit did: shards that were not there before.
-#[derive(Debug, Default)]
-pub(super) struct Done {
-    pub(super) shards: u64,
-    pub(super) changed: bool,
-}
-
 fn depth(path: &RelPath) -> usize {
     path.components().count()
 }
@@ -79,22 +72,11 @@ struct Tree<'a> {
     marked: BTreeSet<RelPath>,
     /// Lists below this directory count although the root does not lead to them: a worker's own.
     own: Option<RelPath>,
-    changed: bool,
-    added: u64,
 }
 
 impl<'a> Tree<'a> {
     fn new(store: &'a dyn Store, state: &'a State, own: Option<RelPath>) -> Self {
-        Self {
-            store,
-            state,
-            lists: BTreeMap::new(),
-            dirty: BTreeMap::new(),
-            marked: BTreeSet::new(),
-            own,
-            changed: false,
-            added: 0,
-        }
+        Self { store, state, lists: BTreeMap::new(), dirty: BTreeMap::new(), marked: BTreeSet::new(), own }
     }
 
     /// The pointer by which the root leads to a list.
@@ -136,7 +118,6 @@ impl<'a> Tree<'a> {
         if self.marked.insert(path.clone()) {
             self.dirty.insert((Reverse(depth(path)), self.marked.len()), path.clone());
         }
-        self.changed = true;
     }
 
     /// Adds shards to a list; those that it holds already are left as they are.
@@ -148,7 +129,6 @@ impl<'a> Tree<'a> {
         list.shards.extend(shards.into_iter().filter(|s| s.path().is_ok_and(|p| !known.contains(p))));
         let added = (list.shards.len() - before) as u64;
         if added > 0 {
-            self.added += added;
             self.mark(path);
         }
         Ok(())
@@ -160,7 +140,6 @@ impl<'a> Tree<'a> {
             None => {
                 let split = split_of(&pointer.file.path)?.to_owned();
                 info.set_split(&split, pointer);
-                self.changed = true;
             }
             Some(parent) => {
                 self.list(&parent)?.set_child(pointer);
@@ -182,7 +161,6 @@ impl<'a> Tree<'a> {
         if self.pointer(path)?.is_some_and(|now| now.file == pointer.file) {
             return Ok(());
         }
-        self.added = self.added.saturating_add(pointer.shards);
         self.hang(pointer, info)
     }
 
@@ -215,7 +193,7 @@ pub(super) fn exclusively<T>(
     change(&State::load(store, allow_newer, None)?)
 }
 
-/// Makes changes visible: all of them or none.
+/// Makes changes visible, all of them or none; says whether there were any.
 ///
 /// # Errors
 /// `Conflict` where a program that does not take the lock changed the root meanwhile; `Corrupt` where what is there does not
@@ -225,11 +203,11 @@ pub(super) fn commit(
     allow_newer: bool,
     durable: bool,
     make: impl FnOnce(&State) -> Result<Changes>,
-) -> Result<Done> {
+) -> Result<bool> {
     exclusively(store, allow_newer, durable, |state| {
         let changes = make(state)?;
         if changes.is_empty() {
-            return Ok(Done::default());
+            return Ok(false);
         }
         let mut tree = Tree::new(store, state, None);
         let mut info = changes.info.unwrap_or_else(|| state.info.clone());
@@ -243,8 +221,8 @@ pub(super) fn commit(
         }
         let lists = tree.finish(&mut info, None)?.lists;
         let root = info.to_bytes()?;
-        let done = Done { shards: tree.added, changed: root != state.root };
-        if done.changed {
+        let changed = root != state.root;
+        if changed {
             if durable {
                 store.flush(&files)?;
             }
@@ -252,7 +230,7 @@ pub(super) fn commit(
             journal.write(store, durable)?;
             journal.apply(store, Expected::Version(&state.version), durable)?;
         }
-        Ok(done)
+        Ok(changed)
     })
 }
 

@@ -30,13 +30,17 @@ pub struct FillerOptions {
     pub threads: usize,
     /// Whether a power failure after the commit loses nothing.
     pub durable: bool,
+    /// Whether finishing makes visible what killed writers of the same path finished; by default a writer without a path of its
+    /// own does. A worker with a path is usually run again from its beginning, and would have its shards twice. `Some(false)`
+    /// gives up what they finished for good.
+    pub adopt: Option<bool>,
     /// Whether finishing updates the root; by default a writer without a path of its own does.
     pub update_root: Option<bool>,
 }
 
 impl Default for FillerOptions {
     fn default() -> Self {
-        Self { relative_path: None, threads: 1, durable: true, update_root: None }
+        Self { relative_path: None, threads: 1, durable: true, adopt: None, update_root: None }
     }
 }
 
@@ -105,6 +109,16 @@ pub struct Filler {
     running: Option<(Arc<Shared>, Pool)>,
     jobs: usize,
     process: u32,
+    adopted: Adopted,
+}
+
+/// What a filler took over from killed writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Adopted {
+    /// Shards.
+    pub shards: u64,
+    /// Records in them.
+    pub records: u64,
 }
 
 impl std::fmt::Debug for Filler {
@@ -117,6 +131,9 @@ impl Filler {
     pub(super) fn new(dataset: Dataset, options: FillerOptions) -> Result<Self> {
         if !dataset.store().capabilities().write {
             return Err(Error::read_only("the dataset cannot be written here").at(dataset.store().location()));
+        }
+        if options.relative_path.as_ref().is_some_and(|own| own.components().any(|c| c == LIST)) {
+            return Err(Error::invalid(format!("a relative path may not contain '{LIST}', the name of every list")));
         }
         let info = dataset.info();
         let structure = info.structure();
@@ -135,6 +152,7 @@ impl Filler {
             running: None,
             jobs: 0,
             process: std::process::id(),
+            adopted: Adopted::default(),
             dataset,
             options,
         })
@@ -151,6 +169,7 @@ impl Filler {
     /// The place of the split's open shard; a new one where there is none or where its metadata differ.
     fn open_shard(&mut self, split: &str, group: Option<&GroupMetadata>, bytes: usize) -> Result<usize> {
         known_split(split)?;
+        group.map_or(Ok(()), |g| super::lists::not_too_deep(g, "custom_metadata"))?;
         if let Some(at) = self.open.iter().position(|o| o.split == split) {
             let Some(open) = self.open.get(at) else { return Ok(at) };
             let other = group.is_some_and(|g| !g.is_empty() && *g != open.metadata);
@@ -318,29 +337,64 @@ impl Filler {
     /// # Errors
     /// `Storage` says how many records are missing when a shard could not be written; the others are visible all the same.
     pub fn finish(&mut self) -> Result<Vec<ListRef>> {
+        if self.process != std::process::id() {
+            // A forked child: the records are its parent's.
+            self.forget();
+            return Ok(Vec::new());
+        }
         let (written, failed) = self.close_all();
         let store = self.dataset.inner.store.clone();
+        let adopt = self.options.adopt.unwrap_or(self.options.relative_path.is_none() && self.updates_root());
+        let (adopted, dead) = match (adopt, self.options.adopt) {
+            (true, _) => self.dataset.adopt(self.own())?,
+            // Said on purpose: nobody shall adopt them later either.
+            (false, Some(false)) => {
+                (Vec::new(), progress::dead_sessions(&*store, self.own())?.into_iter().map(|(s, _)| s).collect())
+            }
+            (false, _) => Default::default(),
+        };
+        for (_, shards) in &adopted {
+            self.adopted.shards += shards.len() as u64;
+            self.adopted.records += shards.iter().map(|s| s.examples).sum::<u64>();
+        }
+        let sessions = written.sessions.into_iter().chain(dead);
+        let shards: ShardsByList = adopted.into_iter().chain(written.shards).collect();
         let tops = match (&self.options.relative_path, self.updates_root()) {
             (_, true) => {
-                self.dataset.publish(written, self.own(), self.options.durable)?;
+                self.dataset.publish(Written { shards, sessions: sessions.collect() }, self.options.durable)?;
                 Vec::new()
             }
             (Some(own), false) => {
-                let mut all = written.shards;
-                let (adopted, dead) = self.dataset.adopt(self.own())?;
-                all.splice(0..0, adopted);
-                let tops = commit::write_own(&*store, own, self.options.durable, all)?;
-                end(&*store, written.sessions.into_iter().chain(dead))?;
+                let tops = commit::write_own(&*store, own, self.options.durable, shards)?;
+                end(&*store, sessions)?;
                 tops
             }
             (None, false) => {
-                let lists =
-                    written.shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
-                end(&*store, written.sessions)?;
+                let lists = shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
+                end(&*store, sessions)?;
                 lists
             }
         };
         failed.map(|()| tops)
+    }
+
+    /// What finishing took over from killed writers.
+    pub fn adopted(&self) -> Adopted {
+        self.adopted
+    }
+
+    /// In a forked child the threads are not there and their locks may be held for ever.
+    fn forget(&mut self) {
+        std::mem::forget(self.running.take());
+        self.open.clear();
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            self.forget();
+        }
     }
 }
 
@@ -366,17 +420,13 @@ impl Dataset {
         Ok((shards, sessions))
     }
 
-    /// Makes written shards visible, and those that killed writers left.
-    pub(super) fn publish(&self, written: Written, own: &str, durable: bool) -> Result<u64> {
-        let (adopted, dead) = self.adopt(own)?;
+    /// Makes written shards visible.
+    pub(super) fn publish(&self, written: Written, durable: bool) -> Result<()> {
         let done = commit::commit(self.store(), self.inner.options.allow_newer, durable, |_| {
-            Ok(Changes { shards: adopted.into_iter().chain(written.shards).collect(), ..Default::default() })
+            Ok(Changes { shards: written.shards, ..Default::default() })
         })?;
-        end(self.store(), written.sessions.into_iter().chain(dead))?;
-        if done.changed {
-            self.refresh()?;
-        }
-        Ok(done.shards)
+        end(self.store(), written.sessions)?;
+        if done { self.refresh() } else { Ok(()) }
     }
 
     /// Writes a list that nothing names yet.

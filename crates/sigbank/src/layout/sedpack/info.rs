@@ -85,6 +85,7 @@ impl Info {
         document.insert("dataset_structure".into(), Value::Object(structure));
         let mut info = Self::from_document(document, false)?;
         info.fill_defaults();
+        info.not_too_deep()?;
         if let Some(m) = info.document.get_mut("metadata").and_then(Value::as_object_mut) {
             m.insert("sedpack_version".into(), WRITTEN_VERSION.into());
         }
@@ -126,9 +127,23 @@ impl Info {
         let mut splits = Vec::new();
         for (name, value) in object(&document, "splits")?.into_iter().flatten() {
             known_split(name).map_err(|e| e.within("splits"))?;
-            splits.push((name.clone(), ListRef::parse(value).map_err(|e| e.within(format!("splits: {name}")))?));
+            let list = ListRef::parse(value).map_err(|e| e.within(format!("splits: {name}")))?;
+            if list.file.path.components().next() != Some(name) {
+                return Err(Error::corrupt(format!(
+                    "splits: {name}: its list '{}' lies outside the split's directory",
+                    list.file.path
+                )));
+            }
+            splits.push((name.clone(), list));
         }
         Ok(Self { document, structure, splits })
+    }
+
+    fn not_too_deep(&self) -> Result<()> {
+        for key in ["metadata", "dataset_structure"] {
+            object(&self.document, key)?.map_or(Ok(()), |o| super::lists::not_too_deep(o, key))?;
+        }
+        Ok(())
     }
 
     fn fill_defaults(&mut self) {
@@ -193,6 +208,7 @@ impl Info {
         }
         let mut info = Self::from_document(document, true)?;
         info.fill_defaults();
+        info.not_too_deep()?;
         Ok(Self { splits: self.splits.clone(), ..info })
     }
     /// The root's bytes as they lie on disk.

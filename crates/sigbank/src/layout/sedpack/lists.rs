@@ -61,6 +61,26 @@ pub(super) fn pretty(object: &Metadata) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(object).map_err(|e| Error::invalid(format!("cannot be written as JSON: {e}")))
 }
 
+/// Nesting that metadata may have: what is written must be readable again, also inside the lists.
+const DEEPEST: usize = 100;
+
+/// Refuses metadata that a reader could not parse.
+pub(super) fn not_too_deep(metadata: &Metadata, what: &str) -> Result<()> {
+    fn depth(value: &Value, left: usize) -> bool {
+        left > 0
+            && match value {
+                Value::Array(all) => all.iter().all(|v| depth(v, left - 1)),
+                Value::Object(all) => all.values().all(|v| depth(v, left - 1)),
+                _ => true,
+            }
+    }
+    match metadata.iter().find(|(_, v)| !depth(v, DEEPEST)) {
+        Some((key, _)) => Err(Error::invalid(format!("{what}: '{key}' is nested more than {DEEPEST} deep"))
+            .remedy("store it as text, or flatten it")),
+        None => Ok(()),
+    }
+}
+
 fn as_object<'a>(value: &'a Value, what: &str) -> Result<&'a Metadata> {
     value.as_object().ok_or_else(|| Error::corrupt(format!("{what}: an object is expected, found {value}")))
 }

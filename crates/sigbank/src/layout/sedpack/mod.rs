@@ -17,7 +17,7 @@ mod structure;
 mod table;
 
 pub use bench::decode_all;
-pub use filler::{Filler, FillerOptions, Written};
+pub use filler::{Adopted, Filler, FillerOptions, Written};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
 pub use sink::SedpackSink;
@@ -142,7 +142,7 @@ impl Dataset {
                 done => return done,
             };
             // The journal first: where there is none, a commit that moved the lists has replaced the root by now.
-            let journal = journal::Journal::read(self.store())?;
+            let journal = journal::Journal::read(self.store()).unwrap_or(None);
             let newest = State::load(self.store(), self.inner.options.allow_newer, journal)?;
             if newest.same(&state) {
                 return Err(failed);
@@ -227,11 +227,18 @@ impl Dataset {
     /// # Errors
     /// `Corrupt` or `NotFound` names the first file at fault.
     pub fn check(&self, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
-        self.recover()?;
+        // Where that is not possible (a full disk, a read-only one) what readers see is checked.
+        let _ = self.recover();
         self.refresh()?;
-        self.with_state(|state| {
-            state.info.splits().iter().try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ()))
-        })?;
+        self.check_state(expected, progress)
+    }
+
+    fn check_state(&self, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
+        let all = |state: &State| {
+            let mut splits = state.info.splits().iter();
+            splits.try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ()))
+        };
+        self.with_state(all)?;
         check::check(self.store(), &self.state(), &self.inner.reader, expected, progress)
     }
 
@@ -241,10 +248,7 @@ impl Dataset {
         if !unfinished || !self.store().capabilities().write {
             return Ok(());
         }
-        match commit::exclusively(self.store(), self.inner.options.allow_newer, true, |_| Ok(())) {
-            Err(e) if e.code() == Code::ReadOnly => Ok(()),
-            done => done,
-        }
+        commit::exclusively(self.store(), self.inner.options.allow_newer, true, |_| Ok(()))
     }
 }
 
@@ -293,7 +297,7 @@ impl Source for Dataset {
         self.inner.reader.read(self.store(), &path, table.units.count(unit), records, fields, out)
     }
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
-        self.check(&[], progress)
+        self.check_state(&[], progress)
     }
     fn root_digest(&self) -> Result<String> {
         let state = self.state();

@@ -6,7 +6,7 @@ use crate::layout::RowSink;
 use crate::store::{Sequential, Store, StoreFile};
 use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder};
-use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Sliding, Span, Window, count, reversed, spans};
+use sigbank_format::container::flatbuffer::{Attribute, Blocks, Prefix, Sliding, Span, Window, reversed, spans};
 use sigbank_format::error::FormatErrorKind;
 use sigbank_format::limits;
 use sigbank_format::model::{FieldType, Schema};
@@ -20,8 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const DIRECT: usize = 4096;
 /// Bytes of a compressed shard that are read at a time.
 const CHUNK: usize = 256 << 10;
-/// How far a compressed shard is decoded to count its records: tables written here lie in front, the reference's vtable at
-/// the end.
+/// How far a compressed shard is decoded to look at its tables: those written here lie in front.
 const HEAD: u64 = 64 << 10;
 /// Decoding buffers that are kept for the next shard.
 const KEPT_BUFFERS: usize = 2;
@@ -183,19 +182,53 @@ impl Reader {
         used.or_else(|| crate::pages::take(self.decoded.load(Ordering::Relaxed))).unwrap_or_default()
     }
 
-    /// How many records a shard holds; none where a compressed one would have to be decoded to tell.
-    pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<Option<u64>> {
-        let counted = match self.compression {
-            Compression::None => count(&mut Blocks::new(Shared(file), 0)),
-            _ => {
-                let source = self.source(file)?;
-                count(&mut Prefix::new(source, HEAD, Vec::new()))
-            }
+    /// Compares the number of records in a shard with `count`, and the values of its first and last record with what is declared:
+    /// as far as that can be seen without decoding all of a compressed shard.
+    pub(super) fn probe(&self, file: Arc<dyn StoreFile>, count: u64) -> Result<()> {
+        let fields: Vec<usize> = (0..self.attributes.len()).collect();
+        let last = count.saturating_sub(1) as u32;
+        let records: &[u32] = match last {
+            0 if count == 0 => &[],
+            0 => &[0],
+            _ => &[0, last],
         };
-        match counted {
-            Err(e) if e.kind() == FormatErrorKind::Limit => Ok(None),
-            counted => Ok(Some(counted?)),
+        let wanted = Wanted { attributes: &self.attributes, records, fields: &fields, texts: &self.texts, count };
+        if self.compression == Compression::None {
+            let spans = wanted.spans(&mut Blocks::new(Shared(file.clone()), 0))?;
+            for (i, span) in spans.iter().enumerate().filter(|(_, span)| !span.checked) {
+                let mut word = [0; 4];
+                file.read_at(span.offset - 4, &mut word).and_then(|()| span.check_word(word)).map_err(|e| wanted.at(i, e))?;
+            }
+            return Ok(());
         }
+        let mut prefix = Prefix::new(self.source(file)?, HEAD, Vec::new());
+        if let Some(tables) = reversed(&mut prefix, count) {
+            return match self.probe_reversed(Sliding::new(prefix), tables.last().copied().unwrap_or_default()) {
+                Err(e) if e.kind() == FormatErrorKind::Unsupported => Ok(()),
+                done => done.map_err(|e| Error::from(e).within(format!("example {last}"))),
+            };
+        }
+        let found = match spans(&mut prefix, count, records, &fields, &self.attributes) {
+            Err(e) if e.kind() == FormatErrorKind::Limit => return Ok(()),
+            found => found?,
+        };
+        for (i, span) in found.iter().enumerate().filter(|(_, span)| !span.checked) {
+            match prefix.get(span.offset - 4, 4).map(|word| word.try_into().unwrap_or_default()) {
+                Err(e) if e.kind() == FormatErrorKind::Limit => {}
+                word => word.and_then(|word| span.check_word(word)).map_err(|e| wanted.at(i, e))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn probe_reversed<R: Read>(&self, mut shard: Sliding<R>, table: u64) -> sigbank_format::Result<()> {
+        let fields: Vec<usize> = (0..self.attributes.len()).collect();
+        for (table, field) in shard.example(table, &fields, &self.attributes)? {
+            if let Some(attribute) = self.attributes.get(field) {
+                shard.value(table, attribute).map_err(|e| e.within(format!("attribute '{}'", attribute.name)))?;
+            }
+        }
+        Ok(())
     }
 }
 

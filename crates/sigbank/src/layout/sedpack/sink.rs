@@ -44,7 +44,7 @@ impl Sink for SedpackSink {
             }
             all.shards.extend(written.shards);
         }
-        self.dataset.publish(all, "", self.options.durable)?;
+        self.dataset.publish(all, self.options.durable)?;
         committed.root = self.dataset.root_digest()?;
         Ok(committed)
     }

@@ -117,6 +117,80 @@ fn a_killed_writers_finished_shards_are_adopted() {
 }
 
 #[test]
+fn what_killed_writers_finished_is_counted_or_given_up() {
+    let (store, dataset) = memory("", 2);
+    let kill = |path: Option<&str>| {
+        let relative_path = path.map(|p| RelPath::parse(p).unwrap());
+        let mut killed = dataset.filler(FillerOptions { relative_path, ..Default::default() }).unwrap();
+        (0..5).for_each(|n| append(&mut killed, "train", n, None));
+    };
+    kill(None);
+    let mut next = dataset.filler(FillerOptions::default()).unwrap();
+    next.finish().unwrap();
+    assert_eq!(next.adopted(), Adopted { shards: 2, records: 4 });
+    kill(None);
+    dataset.filler(FillerOptions { adopt: Some(false), ..Default::default() }).unwrap().finish().unwrap();
+    assert_eq!(progress_records(&*store), 0);
+    fill(&dataset, "train", 10..11, 1);
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 3, 10]);
+    // A worker that is run again writes everything again: its first run is not added.
+    kill(Some("w"));
+    let options = FillerOptions { relative_path: Some(RelPath::parse("w").unwrap()), ..Default::default() };
+    let mut again = dataset.filler(options).unwrap();
+    (20..22).for_each(|n| append(&mut again, "train", n, None));
+    dataset.write_config(None, again.finish().unwrap()).unwrap();
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 3, 10, 20, 21]);
+}
+
+#[test]
+fn metadata_that_could_not_be_read_back_are_refused() {
+    let (_, dataset) = memory("", 2);
+    let nested = |depth: usize| object(json!({"key": (0..depth).fold(json!(1), |v, _| json!([v]))}));
+    let mut filler = dataset.filler(FillerOptions::default()).unwrap();
+    let r = record(1);
+    let r: Vec<&[u8]> = r.iter().map(Vec::as_slice).collect();
+    let e = filler.append("train", &r, Some(&nested(100))).unwrap_err();
+    assert!(e.code() == Code::Invalid && e.to_string().contains("'key' is nested more than 100 deep"), "{e}");
+    filler.append("train", &r, Some(&nested(99))).unwrap();
+    filler.finish().unwrap();
+    assert_eq!(dataset.shard_infos("train", 0, 1).unwrap()[0].metadata, nested(99));
+    let wide = dataset.info().with(Some(object(json!({"custom_metadata": nested(125)}))), None);
+    assert!(wide.unwrap_err().to_string().contains("'custom_metadata' is nested"));
+}
+
+#[test]
+fn a_check_sees_what_does_not_fit_the_structure_and_what_is_listed_twice() {
+    for c in ["", "ZSTD"] {
+        let (store, dataset) = memory(c, 2);
+        fill(&dataset, "train", 0..4, 1);
+        let root = RelPath::parse(ROOT).unwrap();
+        let whole = store.get(&root).unwrap();
+        let text = String::from_utf8(whole.to_vec()).unwrap();
+        let altered = text.replacen("3000", "3001", 1);
+        store.replace(&root, &[altered.as_bytes()], Expected::Any).unwrap();
+        let e = Dataset::open_store(store.clone(), OpenOptions::default()).unwrap().verify(&mut |_, _| true).unwrap_err();
+        assert!(e.to_string().contains("attribute 'trace': 6000 bytes are stored, 6002 are expected"), "{c}: {e}");
+        let mut twice: serde_json::Value = serde_json::from_str(&text).unwrap();
+        twice["splits"]["test"] = twice["splits"]["train"].clone();
+        store.replace(&root, &[twice.to_string().as_bytes()], Expected::Any).unwrap();
+        let e = Dataset::open_store(store.clone(), OpenOptions::default()).unwrap_err();
+        assert!(e.to_string().contains("splits: test: its list 'train/shards_list.json' lies outside"), "{e}");
+    }
+}
+
+#[test]
+fn verifying_writes_nothing_and_stays_with_what_was_opened() {
+    let (store, dataset) = memory("", 2);
+    fill(&dataset, "train", 0..2, 1);
+    let reader = Dataset::open_store(store.clone(), OpenOptions::default()).unwrap();
+    assert_eq!(reader.units("train").unwrap().records(), 2);
+    fill(&dataset, "test", 2..4, 1);
+    let done = reader.verify(&mut |_, _| true).unwrap();
+    assert_eq!((done.records, reader.splits().len()), (2, 1));
+    assert_eq!(reader.check(&[], &mut |_, _| true).unwrap().records, 4);
+}
+
+#[test]
 fn a_running_writers_shards_are_left_alone() {
     let (_, dataset) = memory("", 1);
     let mut running = dataset.filler(FillerOptions::default()).unwrap();
@@ -308,11 +382,25 @@ fn a_sink_commits_all_writers_at_once() {
 
 #[test]
 fn a_failed_shard_is_counted_and_the_others_are_published() {
-    use crate::store::fault::FaultStore;
-    let _ = std::any::type_name::<FaultStore>();
-    let (_, dataset) = memory("", 2);
-    let mut out = Collected::new(1, 1);
-    fill(&dataset, "train", 0..2, 1);
-    dataset.read_unit("train", 0, &[1], &[1], &mut out).unwrap();
-    assert_eq!(out.into_values(), [1i64.to_le_bytes().to_vec()]);
+    use crate::store::fault::{Fault, FaultStore, Op, Rule};
+    let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
+    let dataset = Dataset::create_store(store.clone(), info("", 2)).unwrap();
+    store.add(Rule::new(Fault::Fail(Error::storage("the disk is full"))).on(Op::Write).nth(2));
+    let mut filler = dataset.filler(FillerOptions::default()).unwrap();
+    (0..6).for_each(|n| append(&mut filler, "train", n, None));
+    let e = filler.finish().unwrap_err();
+    let text = "1 of 3 shards with 2 examples could not be written and are not listed: the disk is full";
+    assert!(e.code() == Code::Storage && e.to_string().contains(text), "{e}");
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5]);
+    // A commit that cannot write its lists is finished by the next one.
+    store.add(Rule::new(Fault::Fail(Error::storage("the disk is full"))).on(Op::Replace).always());
+    let mut filler = dataset.filler(FillerOptions::default()).unwrap();
+    append(&mut filler, "train", 6, None);
+    filler.finish().unwrap_err();
+    dataset.refresh().unwrap();
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5]);
+    store.heal();
+    fill(&dataset, "train", 7..8, 1);
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5, 6, 7]);
+    dataset.check(&[], &mut |_, _| true).unwrap();
 }
