@@ -67,8 +67,11 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "sha256")]
     checksums: Vec<String>,
     /// What the dataset is, in words
-    #[arg(long, default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
+    /// The licence of the data, in words or as an address; none is stored without it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    license: String,
     /// Threads that decode, and as many that compress; 0: one a core, at most 4
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -111,6 +114,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         checksums: args.checksums.iter().map(|c| c.to_ascii_lowercase()).collect(),
         examples_per_shard: args.examples_per_shard,
         description: args.description.clone(),
+        license: args.license.clone(),
         threads: args.threads,
     };
     let plan = plan(folders, &args.options()?)?;

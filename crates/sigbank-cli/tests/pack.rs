@@ -256,3 +256,19 @@ fn several_folders_and_a_moved_dataset() {
     std::fs::rename(bench.path("out"), bench.path("moved")).unwrap();
     assert_eq!(bench.run(&["check", "moved"]).code, 0);
 }
+
+#[test]
+fn the_licence_is_the_users_own_or_none() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 10), 1, 8000));
+    let metadata = |args: &[&str]| {
+        bench.packed(args);
+        let root = std::fs::read(bench.path("out/dataset_info.json")).unwrap();
+        std::fs::remove_dir_all(bench.path("out")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&root).unwrap()["metadata"].clone()
+    };
+    let silent = metadata(&[]);
+    assert_eq!((&silent["dataset_license"], &silent["description"]), (&json!(""), &json!("")));
+    let said = metadata(&["--license", "CC0-1.0", "--description", "ten samples"]);
+    assert_eq!((&said["dataset_license"], &said["description"]), (&json!("CC0-1.0"), &json!("ten samples")));
+}

@@ -20,10 +20,31 @@ fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
 /// Opens a dataset of any layout, read-only.
 #[pyfunction]
 pub fn open(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
-    let path = std::path::absolute(&path)?;
-    let text = path.to_str().ok_or_else(|| PyValueError::new_err("the path is not UTF-8"))?;
+    let path = match path.as_os_str().is_empty() {
+        true => return Err(raise(sigbank::Error::not_found("an empty path is given"))),
+        false => std::path::absolute(&path)?,
+    };
+    let text = path.to_str().ok_or_else(|| PyValueError::new_err(format!("the path {path:?} is not UTF-8")))?;
     let source = py.detach(|| sigbank::layout::open(text)).map_err(raise)?;
     Ok(Dataset { source, path: text.to_owned() })
+}
+
+/// A whole number from 0 on; what is none is a `TypeError` that names the argument.
+pub struct Whole(u64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
+    type Error = PyErr;
+
+    fn extract(value: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let found = value.extract::<u64>().map(Self);
+        found.map_err(|_| PyTypeError::new_err(format!("a whole number from 0 on is expected, found {}", value.to_owned())))
+    }
+}
+
+impl Whole {
+    fn size(&self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
 }
 
 /// One field of a schema.
@@ -65,7 +86,7 @@ impl Dataset {
         let mut left = u64::try_from(from_end)
             .ok()
             .filter(|&i| i < total)
-            .ok_or_else(|| PyIndexError::new_err(format!("record {index} of {total}")))?;
+            .ok_or_else(|| PyIndexError::new_err(format!("{}: record {index} of {total}", self.path)))?;
         for split in splits {
             if left < split.records {
                 return Ok((split.name, left));
@@ -195,7 +216,7 @@ impl Dataset {
 
     /// Batches of a split.
     #[pyo3(
-        signature = (split, batch_size, shuffle=None, seed=0, *, epochs=Some(1), fields=None, threads=0, start=0, drop_last=false, prefetch_bytes=None),
+        signature = (split, batch_size, shuffle=None, seed=Whole(0), *, epochs=Some(Whole(1)), fields=None, threads=Whole(0), start=Whole(0), drop_last=false, prefetch_bytes=None),
         text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"
     )]
     #[allow(clippy::too_many_arguments)]
@@ -203,15 +224,15 @@ impl Dataset {
         &self,
         py: Python<'_>,
         split: &str,
-        batch_size: usize,
+        batch_size: Whole,
         shuffle: Option<&Bound<'_, PyAny>>,
-        seed: u64,
-        epochs: Option<u64>,
+        seed: Whole,
+        epochs: Option<Whole>,
         fields: Option<Vec<String>>,
-        threads: usize,
-        start: u64,
+        threads: Whole,
+        start: Whole,
         drop_last: bool,
-        prefetch_bytes: Option<usize>,
+        prefetch_bytes: Option<Whole>,
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let schema = self.source.schema();
@@ -224,23 +245,22 @@ impl Dataset {
                 Ok(false) => Shuffle::None,
                 Ok(true) if self.source.random_access() => Shuffle::Global,
                 Ok(true) => Shuffle::Buffer(DEFAULT_BUFFER),
-                Err(_) => match s.extract::<u64>()? {
+                Err(_) => match s.extract::<Whole>().map_err(|e| PyTypeError::new_err(format!("shuffle: {}", e.value(py))))?.0 {
                     0 => Shuffle::None,
                     n => Shuffle::Buffer(n),
                 },
             },
         };
         let options = Options {
-            batch_size,
             shuffle,
-            seed,
-            epochs,
+            seed: seed.0,
+            epochs: epochs.map(|n| n.0),
             fields,
-            threads,
-            start,
+            threads: threads.size(),
+            start: start.0,
             drop_last,
-            prefetch_bytes,
-            ..Options::new(split, batch_size)
+            prefetch_bytes: prefetch_bytes.map(|n| n.size()),
+            ..Options::new(split, batch_size.size())
         };
         BatchIterator::new(py, &self.source, options)
     }

@@ -21,6 +21,8 @@ pub struct SedpackTarget {
     pub examples_per_shard: u64,
     /// What the dataset is, in words.
     pub description: String,
+    /// The licence of the data; empty where nobody said one, for the data are their owner's.
+    pub license: String,
     /// Threads that decode, and as many that compress; 0 for one a core, at most 4.
     pub threads: usize,
 }
@@ -32,6 +34,7 @@ impl Default for SedpackTarget {
             checksums: vec!["sha256".into()],
             examples_per_shard: 256,
             description: String::new(),
+            license: String::new(),
             threads: 0,
         }
     }
@@ -55,7 +58,9 @@ pub fn pack(plan: &Plan, dest: &Path, target: &SedpackTarget, progress: &mut dyn
         "hash_checksum_algorithms": target.checksums,
         "shard_file_type": "fb",
     });
-    let info = Info::new(object(json!({ "description": target.description })), object(structure))?;
+    // Given also where it is empty: the layout's own default would put a licence on other people's data.
+    let metadata = json!({ "description": target.description, "dataset_license": target.license });
+    let info = Info::new(object(metadata), object(structure))?;
     let staging = Staging::new(dest)?;
     let threads = match target.threads {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
