@@ -141,6 +141,16 @@ fn wav_formats_that_cannot_be_meant_are_errors() {
 }
 
 #[test]
+fn a_wav_of_two_byte_orders_is_named_as_such() {
+    let mut file = golden("wav/pcm_16_1.wav");
+    file[..4].copy_from_slice(b"RIFX");
+    check(read(file), FormatErrorKind::Corrupt, &["RIFX", "big-endian", "little-endian"]);
+    let mut file = golden("wav/rifx_pcm_16_1.wav");
+    file[..4].copy_from_slice(b"RIFF");
+    check(read(file), FormatErrorKind::Corrupt, &["starts with RIFF", "is big-endian"]);
+}
+
+#[test]
 fn wav_of_more_than_4_gib_is_read_in_full() {
     let data = (9u64 << 30) / 2;
     let tail = |size: u64| (size - 2, vec![0x34, 0x12]);
@@ -245,9 +255,37 @@ fn a_flac_that_contradicts_itself_is_an_error() {
     );
     let unsigned = [&whole[..26], &[0; 16], &whole[42..third]].concat();
     assert_eq!(read(unsigned).unwrap().shape(), [8192, 2]);
+    // Nothing of what follows is left out in silence.
+    let bytes = |follows: &[u8]| format!(" {} bytes follow", follows.len());
+    let declared = with_length(9500);
+    for follows in [&declared[..], b"x", &[0; 128], b"TAG and more", &golden("flac/noise.flac")] {
+        check(read([&declared[..], follows].concat()), FormatErrorKind::Corrupt, &["goes on after", &bytes(follows)]);
+    }
     // A tag at the end is none of its frames.
     let tagged = [&with_length(9500)[..], b"TAG", &[0; 125]].concat();
     assert_eq!(read(tagged).unwrap().shape(), [9500, 2]);
+}
+
+#[test]
+fn flac_samples_that_are_not_those_of_the_md5_are_an_error() {
+    for name in ["flac/pcm_16_2.flac", "flac/pcm_24_1.flac", "flac/pcm_s8_1.flac", "flac/wasted_bits.flac"] {
+        let mut file = golden(name);
+        let all = read(file.clone()).unwrap();
+        file[26 + 7] ^= 1;
+        let mut r = open(file.clone(), false).unwrap();
+        let mut row = vec![0; r.info().row_bytes()];
+        r.read_rows(0, 1, &mut row).unwrap();
+        // Also by a window that came to the end with gaps: all before it was decoded.
+        let last = r.info().rows() - 1;
+        check(r.read_rows(last, 1, &mut row), FormatErrorKind::Corrupt, &["MD5"]);
+        check(read(file.clone()), FormatErrorKind::Corrupt, &["MD5"]);
+        let mut kept = open(file.clone(), true).unwrap();
+        assert!(kept.info().incomplete.as_ref().unwrap().contains("MD5"));
+        assert_eq!(kept.read_all().unwrap(), all);
+        // Zeros are no MD5.
+        file[26..42].fill(0);
+        assert_eq!(read(file).unwrap(), all);
+    }
 }
 
 fn pages(ogg: &[u8]) -> Vec<usize> {
@@ -372,6 +410,12 @@ fn npz_damage_is_found() {
             check(open(bad).member("c").map(|_| ()), FormatErrorKind::Corrupt, &["member 'c'"]);
         }
     }
+    // Two members of one name: a reader by name would drop one.
+    let mut doubled = golden("npz/stored.npz");
+    let places: Vec<usize> = (0..doubled.len()).filter(|&i| doubled[i..].starts_with(b"b.npy")).collect();
+    assert_eq!(places.len(), 2);
+    places.iter().for_each(|&i| doubled[i] = b'a');
+    check(npz::open(Arc::new(Bytes::from(doubled))).map(|_| ()), FormatErrorKind::Corrupt, &["'a.npy'", "more than one"]);
     check(npz::open(Arc::new(Bytes::from_static(b"not a zip"))).map(|_| ()), FormatErrorKind::Corrupt, &["zip"]);
 }
 

@@ -1,4 +1,5 @@
-//! FLAC, decoded by claxon. Every frame's checksum and place is checked; the MD5 of the whole stream is where no length is declared.
+//! FLAC, decoded by claxon. Every frame's checksum and place is checked; what reaches the last frame finds bytes that follow it and
+//! compares the MD5 of the whole stream.
 
 use super::audio::{Blocks, Coding, Sequential, count_frames, info, put_ints};
 use super::source::{Stream, read_up_to};
@@ -6,10 +7,14 @@ use super::{ArrayReader, Format, Options, Subtype};
 use crate::error::{FormatError, Result};
 use crate::model::DType;
 use crate::read_at::ReadAt;
+use claxon::input::ReadBytes;
 use claxon::{FlacReader, FlacReaderOptions};
 use md5::{Digest, Md5};
 use std::io::BufReader;
 use std::sync::Arc;
+
+/// Bytes of an ID3v1 tag, which some programs put at the end of any audio file.
+const ID3V1: u64 = 128;
 
 type Decoder = FlacReader<BufReader<Stream>>;
 
@@ -26,10 +31,22 @@ pub(super) fn open(src: Arc<dyn ReadAt>, options: Options) -> Result<Box<dyn Arr
     };
     // Where what decodes is wanted, what is declared is no reason to stop.
     let declared = stream.samples.filter(|_| !options.keep_decodable);
-    let mut blocks = FlacBlocks { src, decoder, bits, channels, declared, frames: 0, index: 0, buffer: Vec::new(), md5: None };
+    let mut blocks = FlacBlocks {
+        src,
+        decoder,
+        bits,
+        channels,
+        declared,
+        frames: 0,
+        index: 0,
+        buffer: Vec::new(),
+        signature: stream.md5sum,
+        md5: None,
+        signed: Vec::new(),
+    };
     let (frames, damage) = match declared {
         Some(frames) => (frames, None),
-        None => match blocks.count(stream.md5sum)? {
+        None => match blocks.count()? {
             (found, Some(e)) if !options.keep_decodable => {
                 return Err(e.within(format!("after {found} frames of a FLAC file that gives no length")));
             }
@@ -85,17 +102,21 @@ struct FlacBlocks {
     frames: u64,
     index: u64,
     buffer: Vec<i32>,
-    /// Of the samples so far, while they are counted.
+    /// The MD5 of all samples by the header; zeros where it does not say it, or where it was compared already.
+    signature: [u8; 16],
+    /// Of the samples so far.
     md5: Option<Md5>,
+    /// The samples of a block as the MD5 takes them.
+    signed: Vec<u8>,
 }
 
 impl FlacBlocks {
     /// Decodes the whole stream: how many frames there are, and what is wrong. All that can tell a stream of undeclared length that
     /// was cut between two frames is its MD5, which is zero where its writer could not go back to fill it in.
-    fn count(&mut self, md5: [u8; 16]) -> Result<(u64, Option<FormatError>)> {
-        self.md5 = (md5 != [0; 16]).then(Md5::new);
+    fn count(&mut self) -> Result<(u64, Option<FormatError>)> {
         let (frames, damage) = count_frames(self, self.channels as usize)?;
-        let differs = self.md5.take().is_some_and(|found| found.finalize()[..] != md5);
+        let differs = self.differs();
+        self.signature = [0; 16];
         let missing = || FormatError::corrupt("the samples do not have the stream's MD5: the file was cut short or is damaged");
         Ok((frames, damage.or_else(|| differs.then(missing))))
     }
@@ -118,21 +139,38 @@ impl FlacBlocks {
         Ok(())
     }
 
-    /// Refuses frames past the declared end. What is no frame there, such as a tag, is none of ours.
+    /// After the last declared frame: refuses whatever follows it but an ID3v1 tag, and samples that are not those of the MD5.
     fn check_end(&mut self) -> Result<()> {
-        let goes_on = match self.declared {
-            Some(declared) if self.frames == declared => {
-                matches!(self.decoder.blocks().read_next_or_eof(Vec::new()), Ok(Some(_)))
-            }
-            Some(declared) => self.frames > declared,
-            None => false,
+        let Some(declared) = self.declared.filter(|&declared| self.frames >= declared) else { return Ok(()) };
+        let goes_on = |how: String| {
+            FormatError::corrupt(format!("the FLAC header declares {declared} frames, but the stream goes on after them{how}"))
         };
-        match (goes_on, self.declared) {
-            (true, Some(declared)) => Err(FormatError::corrupt(format!(
-                "the FLAC header declares {declared} frames, but the stream goes on after them"
-            ))),
-            _ => Ok(()),
+        if self.frames > declared {
+            return Err(goes_on(String::new()));
         }
+        let rest = self.decoder.blocks().into_inner();
+        let (mut tag, mut trailing) = (Vec::new(), 0u64);
+        while let Some(byte) = rest.read_u8_or_eof()? {
+            trailing += 1;
+            if tag.len() < 3 {
+                tag.push(byte);
+            }
+        }
+        if trailing > 0 && !(trailing == ID3V1 && tag == b"TAG") {
+            return Err(goes_on(format!(": {trailing} bytes follow (another file, or what is no FLAC). Cut them off")));
+        }
+        if self.differs() {
+            return Err(FormatError::corrupt(
+                "the samples decoded are not those of the MD5 in the FLAC header: the file is damaged, or its encoder was at fault. \
+                 Encode it anew from its source",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the samples since the start have another MD5 than the header says.
+    fn differs(&mut self) -> bool {
+        self.md5.take().is_some_and(|found| found.finalize()[..] != self.signature)
     }
 }
 
@@ -144,6 +182,7 @@ impl Blocks for FlacBlocks {
             self.decoder = decoder(&self.src)?;
         }
         (self.frames, self.index) = (0, 0);
+        self.md5 = (self.signature != [0; 16]).then(Md5::new);
         Ok(())
     }
 
@@ -169,7 +208,9 @@ impl Blocks for FlacBlocks {
         }
         if let Some(md5) = &mut self.md5 {
             let width = self.bits.div_ceil(8) as usize;
-            out.iter().for_each(|v| md5.update(v.to_le_bytes().get(..width).unwrap_or_default()));
+            self.signed.clear();
+            out.iter().for_each(|v| self.signed.extend_from_slice(v.to_le_bytes().get(..width).unwrap_or_default()));
+            md5.update(&self.signed);
         }
         self.frames += len as u64;
         self.index += 1;

@@ -151,26 +151,34 @@ struct End {
     granule: Option<i64>,
     /// Whether the stream's last page is there.
     complete: bool,
-    /// Whether another Vorbis stream follows.
+    /// Whether another stream follows.
     chained: bool,
     /// What ended the walk early.
     damage: Option<FormatError>,
 }
 
 impl End {
-    /// From the file's last page or, where that does not tell, from all pages.
+    /// From the file's last page where all heads of pages agree with it, else from all pages.
     fn read(src: &dyn ReadAt, serial: u32) -> Result<Self> {
+        let Extent { complete, mut chained, end } = Extent::walk(src, serial)?;
+        if !complete {
+            return Self::forward(src, serial);
+        }
         let base = src.size().saturating_sub(2 * MAX_PAGE as u64);
         let tail = read_up_to(src, base, 2 * MAX_PAGE)?;
         let marks = tail.windows(4).enumerate().rev().filter(|(_, mark)| mark == b"OggS");
         for (i, _) in marks.take(MAX_FALSE_PAGES) {
-            let Ok(Some(page)) = Page::read(src, base + i as u64) else { continue };
-            if page.serial == serial && page.granule.is_some() {
-                return Ok(Self { granule: page.granule, complete: page.last, ..Self::default() });
+            let at = base + i as u64;
+            let Ok(Some(page)) = Page::read(src, at) else { continue };
+            // Behind something that is no page another stream goes on.
+            chained |= at >= end;
+            if !chained && page.serial == serial && page.last && page.granule.is_some() {
+                return Ok(Self { granule: page.granule, complete: true, ..Self::default() });
             }
             break;
         }
-        Self::forward(src, serial)
+        let forward = Self::forward(src, serial)?;
+        Ok(Self { chained: chained || forward.chained, ..forward })
     }
 
     /// Walks over all pages.
@@ -184,7 +192,7 @@ impl End {
                 Err(e) => return Ok(Self { damage: Some(e), ..end }),
                 Ok(None) => return Ok(end),
             };
-            if end.complete && page.first && page.body().starts_with(b"\x01vorbis") {
+            if end.complete && (page.first || page.serial == serial) {
                 return Ok(Self { chained: true, ..end });
             }
             if page.serial == serial && !end.complete {
@@ -193,6 +201,28 @@ impl End {
             }
             at += page.len;
         }
+    }
+}
+
+/// What the heads of the pages say, which is cheap to read.
+struct Extent {
+    /// Whether a stream's last page is there.
+    complete: bool,
+    /// Whether another stream starts after it, be it under the same serial number.
+    chained: bool,
+    /// Where the pages that follow one another from the file's start end.
+    end: u64,
+}
+
+impl Extent {
+    fn walk(src: &dyn ReadAt, serial: u32) -> Result<Self> {
+        let mut extent = Self { complete: false, chained: false, end: 0 };
+        while let Some(page) = Page::skim(src, extent.end)? {
+            extent.chained |= extent.complete && (page.first || page.serial == serial);
+            extent.complete |= page.last && page.serial == serial;
+            extent.end += page.len;
+        }
+        Ok(extent)
     }
 }
 

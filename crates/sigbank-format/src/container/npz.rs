@@ -8,6 +8,7 @@ use crate::limits::{FIRST_ALLOCATION, MAX_ARRAY_BYTES, MAX_NPY_HEADER};
 use crate::model::Array;
 use crate::read_at::ReadAt;
 use bytes::Bytes;
+use std::collections::HashSet;
 use std::io::{BufReader, Read};
 use std::sync::Arc;
 use zip::result::ZipError;
@@ -33,9 +34,16 @@ pub struct Npz {
 
 /// Opens an npz archive: reads its directory.
 ///
-/// Errors: Corrupt for what is no zip archive or a cut one.
+/// Errors: Corrupt for what is no zip archive or a cut one, and for one with two members of the same name, of which a reader by
+/// name would drop one.
 pub fn open(src: Arc<dyn ReadAt>) -> Result<Npz> {
     let archive = ZipArchive::new(BufReader::new(Stream::new(src.clone(), 0))).map_err(failure)?;
+    if archive.has_duplicate_names() {
+        let name = doubled_name(Stream::new(src, archive.central_directory_start()))?;
+        return Err(FormatError::corrupt(format!(
+            "the archive has more than one member '{name}', and only one of them can be meant: write it anew"
+        )));
+    }
     Ok(Npz { src, archive })
 }
 
@@ -81,7 +89,8 @@ impl Npz {
     }
 
     fn index(&self, name: &str) -> Result<usize> {
-        let found = self.archive.index_for_name(name).or_else(|| self.archive.index_for_name(&format!("{name}.npy")));
+        // The array's name first: an array 'a.npy' beside one 'a' is the member 'a.npy.npy'.
+        let found = self.archive.index_for_name(&format!("{name}.npy")).or_else(|| self.archive.index_for_name(name));
         match found {
             Some(index) => Ok(index),
             None => {
@@ -118,6 +127,26 @@ impl Npz {
             return Err(wrong_length(size, bytes.len() as u64));
         }
         Ok(Box::new(NpyReader::new(Arc::new(Bytes::from(bytes)))?))
+    }
+}
+
+/// The first name that stands twice in an archive's directory, which starts where the stream does.
+fn doubled_name(directory: Stream) -> Result<String> {
+    let mut directory = BufReader::new(directory);
+    let mut seen = HashSet::new();
+    loop {
+        let mut entry = [0; 46];
+        directory.read_exact(&mut entry)?;
+        let &[b'P', b'K', 1, 2, .., n0, n1, e0, e1, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _] = &entry else {
+            return Err(FormatError::corrupt("the zip archive's directory is damaged"));
+        };
+        let mut name = vec![0; usize::from(u16::from_le_bytes([n0, n1]))];
+        directory.read_exact(&mut name)?;
+        let more = u64::from(u16::from_le_bytes([e0, e1])) + u64::from(u16::from_le_bytes([c0, c1]));
+        std::io::copy(&mut directory.by_ref().take(more), &mut std::io::sink())?;
+        if let Some(name) = seen.replace(name) {
+            return Ok(String::from_utf8_lossy(&name).into_owned());
+        }
     }
 }
 

@@ -30,6 +30,15 @@ pub(super) struct Page {
     pub len: u64,
 }
 
+/// A page by its head alone.
+pub(super) struct Skimmed {
+    pub first: bool,
+    pub last: bool,
+    pub serial: u32,
+    /// Bytes of the page in the file.
+    pub len: u64,
+}
+
 impl Page {
     /// The page at a position; none at the end of the file.
     pub(super) fn read(src: &dyn ReadAt, at: u64) -> Result<Option<Self>> {
@@ -104,6 +113,50 @@ impl Page {
             len: (HEAD + lacing.len() + body_len) as u64,
             lacing: lacing.to_vec(),
             body,
+        }))
+    }
+
+    /// What a page's head says, its body neither read nor checked; none where there is no page, or only a part of a head.
+    pub(super) fn skim(src: &dyn ReadAt, at: u64) -> Result<Option<Skimmed>> {
+        let head = read_up_to(src, at, HEAD + 255)?;
+        let &[
+            b'O',
+            b'g',
+            b'g',
+            b'S',
+            0,
+            flags,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            s0,
+            s1,
+            s2,
+            s3,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            count,
+            ref rest @ ..,
+        ] = head.as_slice()
+        else {
+            return Ok(None);
+        };
+        Ok(rest.get(..usize::from(count)).map(|lacing| Skimmed {
+            first: flags & 2 != 0,
+            last: flags & 4 != 0,
+            serial: u32::from_le_bytes([s0, s1, s2, s3]),
+            len: (HEAD + lacing.len()) as u64 + lacing.iter().map(|&n| u64::from(n)).sum::<u64>(),
         }))
     }
 

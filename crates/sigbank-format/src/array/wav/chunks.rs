@@ -84,6 +84,15 @@ impl WavFormat {
                 wav.bits = valid.into();
             }
         }
+        if matches!(tag.swap_bytes(), 1 | 3 | 0xFFFE) {
+            let (start, says, is) = match order {
+                Order::Little => ("RIFF", "little", "big"),
+                Order::Big => ("RIFX", "big", "little"),
+            };
+            return Err(FormatError::corrupt(format!(
+                "a WAV file that starts with {start}, which says {says}-endian, but whose 'fmt ' chunk is {is}-endian"
+            )));
+        }
         let codec = match tag {
             1 | 3 => "",
             2 => "Microsoft ADPCM",
