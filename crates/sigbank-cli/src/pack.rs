@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// One record for each row of an array: a matrix of traces, a stack of images
     #[arg(long, conflicts_with = "window")]
     rows: bool,
-    /// Store signals as this dtype, such as float32 or int16; values that do not fit are an error
+    /// Store signals as this dtype, such as float32 or int16; values that do not fit are an error, floats are rounded. Without it,
+    /// arrays keep theirs; audio is float32 or, with samples of more than 24 bits, float64
     #[arg(long)]
     dtype: Option<String>,
     /// Store the mean of the channels
@@ -131,7 +132,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
     let object = json!({
-        "dataset": dest.display().to_string(), "records": r.records, "files": r.files, "bytes_in": r.bytes_in,
+        "dataset": dest.display().to_string(), "dtype": r.dtype, "wide": r.wide, "records": r.records, "files": r.files, "bytes_in": r.bytes_in,
         "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "no_rate": r.no_rate, "too_short": list(&r.too_short),
         "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
     });
@@ -148,6 +149,11 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     let (records, files) = (r.records.values().sum(), r.files.values().sum());
     let (records, files) = (text::some(records, "example"), text::some(files, "file"));
     writeln!(out, "packed {files} ({}) into {}: {records} ({})", text::bytes(r.bytes_in), dest.display(), by_split.join(", "))?;
+    if let Some(file) = &r.wide {
+        writeln!(out, "stored as {}, which {file} and its like need to be exact (--dtype float32 rounds them)", r.dtype)?;
+    } else {
+        writeln!(out, "stored as {}", r.dtype)?;
+    }
     if r.tails.0 > 0 {
         let (ends, samples) = (text::some(r.tails.0, "end"), text::some(r.tails.1, "sample"));
         writeln!(out, "left out: {ends} of recordings that fill no window, {samples} (--pad keeps them)")?;

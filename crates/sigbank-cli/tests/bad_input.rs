@@ -30,7 +30,7 @@ fn files_that_differ_are_listed() {
         bench.write(&format!("{i}.wav"), wav(&samples(i, 100), 1, 44100));
     }
     bench.write("other.wav", wav(&samples(9, 100), 1, 48000));
-    bench.pack(&["--window", "10"]).refused(&["sample rate", "44100 Hz in 3", "48000 Hz in 1 (other.wav)", "--mixed-rates"]);
+    bench.pack(&["--window", "10"]).refused(&["sample rate", "44100 Hz in 3", "48000 Hz in 1 (in/other.wav)", "--mixed-rates"]);
     assert!(bench.left().is_empty());
     bench.packed(&["--window", "10", "--mixed-rates"]);
     let rates: Vec<_> = bench.records("train").iter().map(|r| r.3).collect();
@@ -114,6 +114,13 @@ fn arrays_that_cannot_be_signals_are_named() {
         bench.pack(&[]).refused(words);
         assert!(bench.left().is_empty());
     }
+    // What bfloat16 and float8 arrays become.
+    for size in [1, 2] {
+        let bench = Bench::new();
+        bench.write("brain.npy", npy(&format!("V{size}"), &[4], &vec![1; 4 * size]));
+        bench.pack(&[]).refused(&["in/brain.npy", &format!("|V{size}"), "bfloat16", "save it as float32", "uint16"]);
+        assert!(bench.left().is_empty());
+    }
     // Pickled objects are never loaded.
     let bench = Bench::new();
     let mut objects = b"\x93NUMPY\x01\x00\x76\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".to_vec();
@@ -129,10 +136,59 @@ fn values_that_do_not_fit_are_named_with_their_file() {
     let values: Vec<u8> = [1.0f64, 1e300].iter().flat_map(|v| v.to_le_bytes()).collect();
     bench.write("big.npy", npy("float64", &[2], &values));
     bench.pack(&["--dtype", "float32"]).refused(&["big.npy", "does not fit float32"]);
+    let between = [3u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
+    bench.write("big.npy", npy("uint64", &[2], &between));
+    bench.pack(&["--dtype", "float64"]).refused(&["in/big.npy", "18446744073709551615 (uint64) does not fit float64"]);
     bench.write("big.npy", npy("float64", &[2], &[0; 16]));
     bench.pack(&["--dtype", "S5"]).refused(&["float64 is not turned into |S5"]);
     bench.pack(&["--dtype", "float12"]).refused(&["--dtype", "float12"]);
     assert!(bench.left().is_empty());
+}
+
+#[test]
+fn what_stands_behind_the_last_window_is_looked_at() {
+    let flac = fs::read(common::golden("arrays/flac/pcm_16_1.flac")).unwrap();
+    let ogg = fs::read(common::golden("arrays/ogg/vorbis_1.ogg")).unwrap();
+    let mut other_md5 = flac.clone();
+    other_md5[30] ^= 1;
+    let twice = |file: &[u8]| [file, file].concat();
+    for (name, content, words) in [
+        ("a.flac", twice(&flac), &["in/a.flac: ", "goes on after", &format!("{} bytes follow", flac.len())][..]),
+        ("a.flac", other_md5, &["in/a.flac: ", "MD5"]),
+        ("a.ogg", twice(&ogg), &["in/a.ogg: ", "chained"]),
+    ] {
+        let bench = Bench::new();
+        bench.write(name, &content);
+        // The file's last block is in no window.
+        bench.pack(&["--window", "100", "--hop", "3500"]).refused(words);
+        assert!(bench.left().is_empty());
+        bench.write("good.wav", wav(&samples(1, 200), 1, 44100));
+        let report = bench.packed(&["--window", "100", "--hop", "3500", "--skip-bad", "--mixed-rates"]);
+        assert_eq!((&report["bad"][0]["source"], &report["records"]), (&json!(name), &json!({"train": 1})));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_that_differ_or_cannot_be_opened_are_named_by_their_path() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let bench = Bench::new();
+    bench.write("deep/a.wav", wav(&samples(1, 10), 1, 8000));
+    bench.write("zero.npz", "");
+    bench.pack(&[]).refused(&["in/zero.npz: ", "npz archive", "empty (0 bytes)"]);
+    bench.write("zero.npz", "x = 1");
+    bench.pack(&[]).refused(&["in/zero.npz: ", "npz archive", "'x = 1'"]);
+    fs::remove_file(bench.path("in/zero.npz")).unwrap();
+    std::os::unix::fs::symlink("nowhere.wav", bench.path("in/deep/gone.wav")).unwrap();
+    bench.pack(&[]).refused(&["in/deep/gone.wav: ", "leads nowhere"]);
+    fs::remove_file(bench.path("in/deep/gone.wav")).unwrap();
+    let name = bench.path("in/deep").join(std::ffi::OsStr::from_bytes(b"\xff.wav"));
+    fs::write(&name, "").unwrap();
+    bench.pack(&[]).refused(&["in/deep/\u{fffd}.wav: ", "UTF-8"]);
+    fs::remove_file(&name).unwrap();
+    bench.write("b.wav", wav(&samples(1, 10), 1, 9000));
+    bench.pack(&[]).refused(&["(in/deep/a.wav)", "(in/b.wav)"]);
+    bench.pack(&["--mixed-rates", "--dtype", "S3"]).refused(&["in/b.wav: "]);
 }
 
 #[test]

@@ -77,21 +77,24 @@ fn every_format_gives_the_values_that_soundfile_reads() {
         let bench = Bench::new();
         bench.copy_golden(&format!("arrays/{extension}/{name}"));
         if name == "over_range_double.wav" {
-            bench.pack(&[]).refused(&[name, "does not fit float32", "--dtype"]);
-            bench.packed(&["--dtype", "float64"]);
-            continue;
+            bench.pack(&["--dtype", "float32"]).refused(&[name, "does not fit float32", "--dtype"]);
         }
-        bench.packed(&[]);
+        let wide = ["PCM_32", "DOUBLE"].contains(&info["subtype"].as_str().unwrap());
+        assert_eq!(bench.packed(&[])["dtype"], if wide { "float64" } else { "float32" }, "{name}");
         let file = std::sync::Arc::new(bytes(&std::fs::read(expected).unwrap()));
         let array = sigbank_format::array::open(file, sigbank_format::array::Format::Npy).unwrap().read_all().unwrap();
         let expected = sigbank::convert::magnitudes(array.dtype(), array.data()).unwrap();
-        let expected: Vec<f32> = expected.into_iter().map(|v| v as f32).collect();
         let records = bench.records("train");
-        let found: Vec<f32> = records[0].0.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let raw = &records[0].0;
+        let found: Vec<f64> = if wide {
+            raw.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
+        } else {
+            raw.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).collect()
+        };
         assert_eq!(found.len(), expected.len(), "{name}");
         // Vorbis decoders differ in the last bits.
         let slack = if name.ends_with("ogg") { 1e-6 } else { 0.0 };
-        let near = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= slack;
+        let near = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= slack;
         assert!(found.iter().zip(&expected).all(|(a, b)| near(*a, *b)), "{name}");
         let rate = info["sample_rate"].as_f64().filter(|r| *r > 0.0);
         assert!(if let Some(rate) = rate { records[0].3 == rate } else { records[0].3.is_nan() }, "{name}");
@@ -271,4 +274,28 @@ fn the_licence_is_the_users_own_or_none() {
     assert_eq!((&silent["dataset_license"], &silent["description"]), (&json!(""), &json!("")));
     let said = metadata(&["--license", "CC0-1.0", "--description", "ten samples"]);
     assert_eq!((&said["dataset_license"], &said["description"]), (&json!("CC0-1.0"), &json!("ten samples")));
+}
+
+#[test]
+fn samples_of_more_than_24_bits_are_exact_unless_asked_otherwise() {
+    let bench = Bench::new();
+    // One 32-bit value that float32 would round, its file under a header that was of 16 bits.
+    let mut wide = wav(&[1, 0x4000, 0, 0], 1, 8000);
+    wide[32..36].copy_from_slice(&[4, 0, 32, 0]);
+    bench.write("wide.wav", wide);
+    bench.write("narrow.wav", wav(&samples(1, 2), 1, 8000));
+    let report = bench.packed(&[]);
+    assert_eq!((&report["dtype"], &report["wide"]), (&json!("float64"), &json!("wide.wav")));
+    let records = bench.records("train");
+    let value = f64::from(0x4000_0001) / f64::from(1u32 << 31);
+    assert_eq!(records[1].0, [value.to_le_bytes(), [0; 8]].concat());
+    let narrow: Vec<u8> = samples(1, 2).iter().flat_map(|v| (f64::from(*v) / 32768.0).to_le_bytes()).collect();
+    assert_eq!(records[0].0, narrow);
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+    let said = bench.pack(&[]);
+    assert!(said.out.contains("stored as float64, which wide.wav"), "{}", said.out);
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+    let report = bench.packed(&["--dtype", "float32"]);
+    assert_eq!((&report["dtype"], &report["wide"]), (&json!("float32"), &json!(null)));
+    assert_eq!(bench.records("train")[1].0, [(value as f32).to_le_bytes(), [0; 4]].concat());
 }

@@ -17,8 +17,8 @@ pub enum Channels {
 }
 
 /// Turns rows of one dtype into rows of another, and channels into those kept. Every value must be representable: an
-/// integer out of range, a fraction that would become an integer and a number that would become infinite are refused;
-/// rounding of floats is not.
+/// integer out of range or between two floats, a fraction that would become an integer and a number that would become
+/// infinite are refused; rounding of floats is not.
 #[derive(Debug, Clone)]
 pub(super) struct Cast {
     from: DType,
@@ -188,6 +188,10 @@ fn encode(t: &DType, number: Number, out: &mut Vec<u8>) -> Option<()> {
         if f.is_finite() && !stored.is_finite() {
             return None;
         }
+        // 2^64 and what else is out of an integer's range is in that of i128, so that the cast is exact.
+        if matches!(number, Number::Int(whole) if stored as i128 != whole) {
+            return None;
+        }
         match size {
             2 => out.extend(f16::from_f64(f).to_le_bytes()),
             4 => out.extend((f as f32).to_le_bytes()),
@@ -215,10 +219,14 @@ fn encode(t: &DType, number: Number, out: &mut Vec<u8>) -> Option<()> {
             out.extend(whole.to_le_bytes().iter().take(size));
             Some(())
         }
-        (Kind::Complex, n) => {
-            let (re, im) = parts(n);
+        (Kind::Complex, Number::Complex(re, im)) => {
             float(re, size / 2, out)?;
             float(im, size / 2, out)
+        }
+        (Kind::Complex, n) => {
+            float(parts(n).0, size / 2, out)?;
+            out.extend(std::iter::repeat_n(0, size / 2));
+            Some(())
         }
         (_, Number::Complex(..)) => None,
         (_, n) => float(parts(n).0, size, out),
@@ -243,7 +251,9 @@ mod tests {
         assert_eq!(cast(">i2", "float32", &[0xff, 0xfe, 0x01, 0x00]).unwrap(), f32s(&[-2.0, 256.0]));
         assert_eq!(cast("float32", "int8", &f32s(&[-128.0, 127.0])).unwrap(), [0x80, 0x7f]);
         assert_eq!(cast("uint64", "uint32", &0xffff_ffffu64.to_le_bytes()).unwrap(), [0xff; 4]);
-        assert_eq!(cast("uint64", "float64", &u64::MAX.to_le_bytes()).unwrap(), (u64::MAX as f64).to_le_bytes());
+        let large = u64::MAX << 11;
+        assert_eq!(cast("uint64", "float64", &large.to_le_bytes()).unwrap(), (large as f64).to_le_bytes());
+        assert_eq!(cast("int16", "complex64", &(-7i16).to_le_bytes()).unwrap(), f32s(&[-7.0, 0.0]));
         assert_eq!(cast("float16", "float32", &[0x00, 0xc0]).unwrap(), f32s(&[-2.0]));
         assert_eq!(cast("float64", "float16", &0.5f64.to_le_bytes()).unwrap(), [0x00, 0x38]);
         assert_eq!(cast("float32", "complex64", &f32s(&[3.0])).unwrap(), f32s(&[3.0, 0.0]));
@@ -265,6 +275,11 @@ mod tests {
             ("float64", "float32", 1e300f64.to_le_bytes().to_vec(), "float32"),
             ("float32", "float16", f32s(&[70000.0]), "70000"),
             ("complex64", "float32", f32s(&[1.0, 0.0]), "1+0j"),
+            ("uint64", "float64", u64::MAX.to_le_bytes().to_vec(), "18446744073709551615 (uint64) does not fit float64"),
+            ("int64", "float64", (-(1i64 << 53) - 1).to_le_bytes().to_vec(), "-9007199254740993"),
+            ("int32", "float32", ((1i32 << 24) + 1).to_le_bytes().to_vec(), "16777217"),
+            ("uint16", "float16", 2049u16.to_le_bytes().to_vec(), "2049"),
+            ("int32", "complex64", i32::MAX.to_le_bytes().to_vec(), "2147483647"),
         ] {
             let e = cast(from, to, &bytes).unwrap_err();
             assert!(e.message().contains(shown), "{from} to {to}: {e}");

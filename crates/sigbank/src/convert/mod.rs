@@ -30,7 +30,7 @@ pub use cast::{Channels, magnitudes};
 pub use plan::{Cut, PackOptions, Plan, plan};
 pub use report::{PackReport, Skipped};
 pub use run::{Progress, run};
-pub use scan::{Candidate, ENDINGS, Found, scan};
+pub use scan::{Candidate, ENDINGS, Found, Unpackable, scan};
 pub use shares::Shares;
 pub use staging::Staging;
 pub use to_sedpack::{SedpackTarget, pack};

@@ -5,7 +5,7 @@ use super::recording::{self, Recording};
 use super::report::{PackReport, Skipped};
 use super::{Candidate, Shares, Windows, scan};
 use crate::error::{Error, Result};
-use sigbank_format::array::Samples;
+use sigbank_format::array::{Samples, Subtype};
 use sigbank_format::limits::MAX_FLATBUFFER;
 use sigbank_format::model::{DType, Field, FieldType, Kind, Schema, array::byte_len};
 use std::collections::BTreeMap;
@@ -28,7 +28,8 @@ pub enum Cut {
 pub struct PackOptions {
     /// How recordings become records.
     pub cut: Cut,
-    /// The dtype of `signal`; the files' own where there is none.
+    /// The dtype of `signal`; where there is none, the files' own, and for audio float32 or, where a file has samples of more than
+    /// 24 bits, float64.
     pub dtype: Option<DType>,
     /// Which channels are kept.
     pub channels: Channels,
@@ -58,6 +59,8 @@ pub(super) struct Item {
     pub dtype: DType,
     /// What they are stored as where no dtype is chosen.
     pub natural: DType,
+    /// How samples stand in an audio file.
+    pub subtype: Option<Subtype>,
     pub shape: Vec<usize>,
     pub rate: Option<f64>,
     /// Bits of the full scale of integer audio samples that are taken as they stand.
@@ -143,8 +146,8 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
         report.bad.push(Skipped { source, reason });
         Ok(())
     };
-    for (source, reason) in found.bad {
-        skip(source.clone(), reason, source)?;
+    for bad in found.bad {
+        skip(bad.source, bad.reason, bad.path.display().to_string())?;
     }
     let mut files = Vec::new();
     let mut items = Vec::new();
@@ -168,15 +171,17 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
         fits
     });
     drop_empty_files(&mut files, &mut items);
+    report.wide = widen(&mut items).filter(|_| options.dtype.is_none());
     let Some(first) = items.first().cloned() else {
         return Err(nothing(folders, &report));
     };
-    agree(&items, options)?;
+    agree(&files, &items, options)?;
     assign(&files, &mut items, options);
     report.no_rate = items.iter().filter(|i| i.rate.is_none()).count() as u64;
     let dtype = options.dtype.clone().unwrap_or_else(|| first.natural.clone());
+    report.dtype = dtype.name();
     for item in &items {
-        Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.within(format!("'{}'", item.source)))?;
+        Cast::new(&item.dtype, &dtype, options.channels, item.width()).map_err(|e| e.at(place(&files, item)))?;
     }
     let schema = schema(&first, &dtype, options)?;
     let splits = options.shares.names().into_iter().map(str::to_owned).collect();
@@ -193,6 +198,14 @@ fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<
             Some(member) => format!("{}#{member}", candidate.source),
             None => candidate.source.clone(),
         };
+        if r.dtype.kind() == Kind::Void {
+            let what = format!(
+                "'{source}' holds raw bytes ({}) whose meaning the file does not say, as of bfloat16 or float8",
+                r.dtype.name()
+            );
+            let remedy = "save it as float32, or view it as an unsigned integer of the same size (uint16, uint8)";
+            return Err(at(Error::unsupported(what).remedy(remedy)));
+        }
         if r.shape.is_empty() {
             scalars.push(source);
             continue;
@@ -205,8 +218,9 @@ fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<
             file: 0,
             member: r.member,
             source,
+            natural: r.dtype.clone(),
             dtype: r.dtype,
-            natural: r.natural,
+            subtype: r.subtype,
             shape: r.shape,
             rate,
             scale: r.scale,
@@ -232,6 +246,20 @@ fn read_through(r: &mut Recording) -> Result<()> {
         at += n;
     }
     Ok(())
+}
+
+/// Where audio is stored as floats, its files are stored as the widest of them needs. Gives the first that needs float64.
+fn widen(items: &mut [Item]) -> Option<String> {
+    let widest = items.iter().find(|i| i.subtype.is_some() && i.natural.kind() == Kind::Float && i.natural.itemsize() == 8)?;
+    let (natural, source) = (widest.natural.clone(), widest.source.clone());
+    items.iter_mut().filter(|i| i.subtype.is_some()).for_each(|i| i.natural = natural.clone());
+    Some(source)
+}
+
+/// Where an array is: its file's path, and after a `#` the member of an npz.
+fn place(files: &[Candidate], item: &Item) -> String {
+    let path = files.get(item.file).map_or_else(|| item.source.clone(), |f| f.path.display().to_string());
+    item.member.as_ref().map_or(path.clone(), |member| format!("{path}#{member}"))
 }
 
 fn drop_empty_files(files: &mut Vec<Candidate>, items: &mut [Item]) {
@@ -266,34 +294,34 @@ fn nothing(folders: &[PathBuf], report: &PackReport) -> Error {
 }
 
 /// All records must have one dtype and shape, and one sample rate unless told otherwise.
-fn agree(items: &[Item], options: &PackOptions) -> Result<()> {
+fn agree(files: &[Candidate], items: &[Item], options: &PackOptions) -> Result<()> {
+    let same = |what: &str, value: &dyn Fn(&Item) -> String, remedy: &str| same(files, items, what, value, remedy);
     if options.dtype.is_none() {
-        same(items, "dtype", |i| i.natural.name(), "choose one for all with --dtype")?;
+        same("dtype", &|i| i.natural.name(), "choose one for all with --dtype")?;
     }
     let bits = |i: &Item| i.scale.map_or("no integer scale".into(), |b| format!("{b} bits"));
     if items.iter().any(|i| i.scale.is_some()) {
-        same(items, "full scale", bits, "store them on one scale with --dtype float32")?;
+        same("full scale", &bits, "store them on one scale with --dtype float32")?;
     }
     let choose = "pick one channel with --channel N or mix them with --mono";
     match options.channels {
-        Channels::All => same(items, "channels", |i| shape_text(i.shape.get(1..).unwrap_or_default()), choose)?,
+        Channels::All => same("channels", &|i| shape_text(i.shape.get(1..).unwrap_or_default()), choose)?,
         // One channel of each is as good as a mono file; deeper arrays have no channels.
         Channels::Mono | Channels::One(_) => {
             if let Some(deep) = items.iter().find(|i| i.shape.len() > 2) {
-                let what = format!("'{}' has the shape {:?}, which has no channels", deep.source, deep.shape);
-                return Err(Error::invalid(what).remedy("leave --mono and --channel out"));
+                let what = format!("an array of shape {:?} has no channels", deep.shape);
+                return Err(Error::invalid(what).at(place(files, deep)).remedy("leave --mono and --channel out"));
             }
         }
     }
     if options.cut == Cut::Whole {
-        same(items, "length", |i| format!("{} samples", i.rows()), "cut them into windows with --window N")?;
+        same("length", &|i| format!("{} samples", i.rows()), "cut them into windows with --window N")?;
     }
     if !options.mixed_rates {
         let rate = |i: &Item| i.rate.map_or("not known".into(), |r| format!("{r} Hz"));
         same(
-            items,
             "sample rate",
-            rate,
+            &rate,
             "keep them side by side with --mixed-rates, or give the one that is not known with --sample-rate",
         )?;
     }
@@ -309,10 +337,10 @@ fn shape_text(rest: &[usize]) -> String {
 }
 
 /// Refuses items that differ, naming those that are in the minority.
-fn same(items: &[Item], what: &str, value: impl Fn(&Item) -> String, remedy: &str) -> Result<()> {
-    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+fn same(files: &[Candidate], items: &[Item], what: &str, value: &dyn Fn(&Item) -> String, remedy: &str) -> Result<()> {
+    let mut groups: BTreeMap<String, Vec<&Item>> = BTreeMap::new();
     for item in items {
-        groups.entry(value(item)).or_default().push(&item.source);
+        groups.entry(value(item)).or_default().push(item);
     }
     if groups.len() < 2 {
         return Ok(());
@@ -323,10 +351,10 @@ fn same(items: &[Item], what: &str, value: impl Fn(&Item) -> String, remedy: &st
         .iter()
         .enumerate()
         .take(8)
-        .map(|(rank, (value, files))| {
-            let names: Vec<_> = files.iter().take(if rank == 0 { 1 } else { 10 }).copied().collect();
-            let more = if files.len() > names.len() { ", …" } else { "" };
-            format!("{value} in {} ({}{more})", files.len(), names.join(", "))
+        .map(|(rank, (value, of))| {
+            let names: Vec<_> = of.iter().take(if rank == 0 { 1 } else { 10 }).map(|item| place(files, item)).collect();
+            let more = if of.len() > names.len() { ", …" } else { "" };
+            format!("{value} in {} ({}{more})", of.len(), names.join(", "))
         })
         .collect();
     let more = if groups.len() > 8 { format!("; {} more values", groups.len() - 8) } else { String::new() };

@@ -17,10 +17,11 @@ const BLOCK: usize = 256 << 10;
 pub(super) struct Recording {
     /// Its name in an npz.
     pub member: Option<String>,
-    /// What rows are read as.
+    /// What rows are read as, and stored as where no dtype is chosen: audio as float32 or, where that would round, as float64;
+    /// arrays as they are.
     pub dtype: DType,
-    /// What they are stored as where no dtype is chosen: audio as float32, arrays as they are.
-    pub natural: DType,
+    /// How samples stand in an audio file.
+    pub subtype: Option<Subtype>,
     pub shape: Vec<usize>,
     /// Samples per second where the file says it.
     pub rate: Option<f64>,
@@ -42,13 +43,11 @@ pub(super) fn samples_for(dtype: Option<&DType>) -> Samples {
 impl Recording {
     fn new(member: Option<String>, reader: Box<dyn ArrayReader>, samples: Samples) -> Self {
         let info = reader.info();
-        let audio = info.audio.is_some() && samples != Samples::Stored;
-        let natural = DType::new(Kind::Float, 4).ok().filter(|_| audio).unwrap_or_else(|| info.dtype.clone());
         let scale = info.audio.as_ref().filter(|_| samples == Samples::Stored).and_then(|a| a.full_scale_bits);
         Self {
             member,
             dtype: info.dtype.clone(),
-            natural,
+            subtype: info.audio.as_ref().map(|a| a.subtype),
             shape: info.shape.clone(),
             rate: info.sample_rate().map(f64::from),
             scale,
@@ -109,14 +108,28 @@ fn open_array(candidate: &Candidate, file: Arc<dyn ReadAt>, samples: Samples) ->
         "oga" => Format::Ogg,
         other => Format::from_extension(other).unwrap_or(Format::Npy),
     };
+    let at = |e: Error| e.at(candidate.path.display());
+    if extension == "npz" {
+        let mut head = [0; 12];
+        let len = file.size().min(12) as usize;
+        let head = head.get_mut(..len).unwrap_or_default();
+        file.read_at(0, head).map_err(|e| at(e.into()))?;
+        if Format::sniff(head).is_none() {
+            let found = match head {
+                [] => "the file is empty (0 bytes)".into(),
+                _ => format!("the file starts with '{}'", head.escape_ascii()),
+            };
+            return Err(at(Error::corrupt(format!("an npz archive, which is a zip file, is expected, but {found}"))));
+        }
+    }
     let open = |samples| {
         let reader = array::open_with(file.clone(), format, Options { samples, ..Default::default() });
         reader.map_err(|e| Error::from(e).at(candidate.path.display()))
     };
     let mut reader = open(samples)?;
-    let double = reader.info().audio.as_ref().is_some_and(|a| a.subtype == Subtype::Double);
-    if double && samples == Samples::Float32 {
-        // Of these, a value can be too large for float32, which the cast refuses where the decoder would say infinite.
+    let wide = reader.info().audio.as_ref().is_some_and(|a| matches!(a.subtype, Subtype::Double | Subtype::Pcm32));
+    if wide && samples == Samples::Float32 {
+        // Of these, float32 holds a part only. Where it is asked for, the cast refuses what the decoder would call infinite.
         reader = open(Samples::Float64)?;
     }
     Ok(Recording::new(None, reader, samples))

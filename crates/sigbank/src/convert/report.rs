@@ -14,6 +14,11 @@ pub struct Skipped {
 /// What packing did. Nothing is left out without standing here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PackReport {
+    /// The dtype of `signal`.
+    pub dtype: String,
+    /// The first audio file that made it float64, where nobody chose a dtype: its samples, of more than 24 bits, are not
+    /// all in float32.
+    pub wide: Option<String>,
     /// Files packed, by split.
     pub files: BTreeMap<String, u64>,
     /// Records written, by split.

@@ -19,6 +19,17 @@ pub struct Candidate {
     pub size: u64,
 }
 
+/// What cannot be packed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unpackable {
+    /// As [`Candidate::source`].
+    pub source: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
 /// What was found in the folders, each list sorted by the bytes of the path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
@@ -28,8 +39,8 @@ pub struct Found {
     pub litter: u64,
     /// Files of other kinds.
     pub others: Vec<String>,
-    /// What cannot be packed, with the reason: dangling links, links to a parent folder, names that are not UTF-8.
-    pub bad: Vec<(String, String)>,
+    /// What cannot be packed: dangling links, links to a parent folder, names that are not UTF-8.
+    pub bad: Vec<Unpackable>,
 }
 
 /// Walks folders (a file may stand for a folder of one). Links are followed, but not to a folder that they lie in.
@@ -92,7 +103,7 @@ fn walk(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found
         let path = entry.path();
         let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
             let shown = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            found.bad.push((shown, "the name is not UTF-8 and cannot be stored in 'source'".into()));
+            found.bad.push(unpackable(shown, path, "the name is not UTF-8 and cannot be stored in 'source'"));
             continue;
         };
         let source = format!("{prefix}{name}");
@@ -103,18 +114,18 @@ fn walk(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found
         let kind = match fs::metadata(&path) {
             Ok(kind) => kind,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                found.bad.push((source, "a link that leads nowhere".into()));
+                found.bad.push(unpackable(source, path, "a link that leads nowhere"));
                 continue;
             }
             Err(e) => {
-                found.bad.push((source, e.to_string()));
+                found.bad.push(unpackable(source, path, &e.to_string()));
                 continue;
             }
         };
         if kind.is_dir() {
             let real = fs::canonicalize(&path).map_err(|e| Error::from(e).at(path.display()))?;
             if above.contains(&real) {
-                found.bad.push((source, "a link to a folder that it lies in".into()));
+                found.bad.push(unpackable(source, path, "a link to a folder that it lies in"));
                 continue;
             }
             above.push(real);
@@ -127,6 +138,10 @@ fn walk(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found
         }
     }
     Ok(())
+}
+
+fn unpackable(source: String, path: PathBuf, reason: &str) -> Unpackable {
+    Unpackable { source, path, reason: reason.to_owned() }
 }
 
 fn file(path: PathBuf, source: String, size: u64, found: &mut Found) {
@@ -227,8 +242,9 @@ mod tests {
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.wav")), "").unwrap();
         let found = scan(&[dir.path().into()]).unwrap();
         assert_eq!(sources(&found), ["a/x.wav", "b/more/x.wav", "b/y.wav"]);
-        let bad: Vec<_> = found.bad.iter().map(|(s, _)| s.as_str()).collect();
+        let bad: Vec<_> = found.bad.iter().map(|b| b.source.as_str()).collect();
         assert_eq!(bad, ["b/up", "gone.wav", "\u{fffd}.wav"]);
+        assert!(found.bad.iter().all(|b| b.path.starts_with(dir.path()) && b.path.symlink_metadata().is_ok()));
     }
 
     #[test]
