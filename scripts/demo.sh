@@ -5,7 +5,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 sigbank=.venv/bin/sigbank
-say() { printf '\n\033[1m$ sigbank %s\033[0m\n' "$*"; }
+bold='' plain=''
+[ -t 1 ] && bold=$'\033[1m' plain=$'\033[0m'
+say() { printf '\n%s$ sigbank %s%s\n' "$bold" "$*" "$plain"; }
 run() { say "$@"; "$sigbank" "$@"; }
 
 echo "building sigbank (release; the first time takes some minutes)"

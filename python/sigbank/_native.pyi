@@ -109,6 +109,7 @@ class Dataset:
 
         Raises:
             CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field.
+                Checksums are not compared on reading: that is what `verify` does.
         """
     def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
         """Compare everything with its checksums; gives (shards, records, bytes) when nothing is wrong.

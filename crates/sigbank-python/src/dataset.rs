@@ -17,7 +17,12 @@ fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(py, "json")?.call_method1("loads", (text,))
 }
 
-/// Opens a dataset of any layout, read-only.
+/// Open a dataset of any layout, read-only.
+///
+/// Raises:
+///     NotFoundError: (a FileNotFoundError) nothing is there.
+///     UnsupportedError: (a ValueError) what is there is no dataset of a known layout, or is newer than this package.
+///     CorruptError: (a ValueError) its root is damaged.
 #[pyfunction]
 pub fn open(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
     let path = match path.as_os_str().is_empty() {
@@ -214,7 +219,25 @@ impl Dataset {
         one.pop().map(Bound::into_any).ok_or_else(|| PyIndexError::new_err("no record"))
     }
 
-    /// Batches of a split.
+    /// Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
+    ///
+    /// Args:
+    ///     split: the split; KeyError when there is none of that name.
+    ///     batch_size: records in a batch; the last one may have fewer.
+    ///     shuffle: False or None for the stored order; how many records to mix at once; True for a permutation of all records
+    ///         where they can be read singly (uncompressed data), and 10,000 at once elsewhere.
+    ///     seed: what the order depends on, beside the epoch: the same everywhere, whatever the number of threads.
+    ///     epochs: how often to go through the records, each time in another order when shuffled; None is for ever.
+    ///     fields: names of the fields to read, all by default; KeyError for an unknown one.
+    ///     threads: threads that read and decode; 0 is one a processor.
+    ///     start: the position to begin at: `position` of an iterator over the same records with the same shuffle and seed.
+    ///     drop_last: leave out a last batch that is not full.
+    ///     prefetch_bytes: bytes of records to read ahead, beyond what the shuffle needs; by default a few batches, or two shards
+    ///         where shards are decoded as a whole.
+    ///
+    /// Raises:
+    ///     CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field. Checksums
+    ///         are not compared on reading: that is what `verify` does.
     #[pyo3(
         signature = (split, batch_size, shuffle=None, seed=Whole(0), *, epochs=Some(Whole(1)), fields=None, threads=Whole(0), start=Whole(0), drop_last=false, prefetch_bytes=None),
         text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"
@@ -236,8 +259,12 @@ impl Dataset {
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let schema = self.source.schema();
-        let position =
-            |name: &String| schema.position(name).ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'")));
+        let known: Vec<&str> = schema.fields.iter().map(|f| f.name.as_str()).collect();
+        let position = |name: &String| {
+            schema
+                .position(name)
+                .ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'; there are: {}", known.join(", "))))
+        };
         let fields = fields.map(|names| names.iter().map(position).collect::<PyResult<Vec<_>>>()).transpose()?;
         let shuffle = match shuffle {
             None => Shuffle::None,
@@ -265,7 +292,13 @@ impl Dataset {
         BatchIterator::new(py, &self.source, options)
     }
 
-    /// Verifies everything with its checksums; gives (units, records, bytes).
+    /// Compare everything with its checksums, without writing; gives (shards, records, bytes) when nothing is wrong.
+    ///
+    /// Args:
+    ///     progress: hears (shards done, shards in all); what it raises ends the run.
+    ///
+    /// Raises:
+    ///     CorruptError, NotFoundError: with the first file that is wrong.
     #[pyo3(signature = (progress=None))]
     fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<(u64, u64, u64)> {
         let done = with_progress(py, progress, |tell| self.source.verify(tell))?;

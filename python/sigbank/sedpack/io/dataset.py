@@ -153,14 +153,14 @@ class Dataset(DatasetIteration):
         """Verify the checksums of every list of shards and of every shard file, and the counts.
 
         Args:
-            show_progressbar: tell how far it is, on the standard error stream.
+            show_progressbar: tell how far it is, on the standard error stream where that is a terminal.
             hash_checksums_values: the expected checksums of `dataset_info.json`, from `current_metadata_checksums`.
 
         Raises:
             ValueError: a file differs from what is recorded; it is named, with both checksums.
             FileNotFoundError: a recorded file is missing.
         """
-        self._native.check(list(hash_checksums_values), _show_progress if show_progressbar else None)
+        self._native.check(list(hash_checksums_values), _show_progress if show_progressbar and sys.stderr.isatty() else None)
 
     def shard_info_iterator(self, split: SplitT | None) -> ShardInfoIterator:
         """The shards of a split in stored order, of all splits for None; ValueError when there is no such split."""
