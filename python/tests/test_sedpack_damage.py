@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -216,8 +217,13 @@ def test_check_expects_the_given_checksums(tmp_path: Path) -> None:
             dataset.check(show_progressbar=False, hash_checksums_values=wrong)
 
 
-def test_check_shows_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_its_progress_on_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     dataset = make(tmp_path / "d", 7)
+    dataset.check()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     dataset.check()
     assert capsys.readouterr().err.endswith("checked 3 of 3 shards\n")
     dataset.check(show_progressbar=False)
