@@ -159,13 +159,48 @@ fn what_stands_behind_the_last_window_is_looked_at() {
     ] {
         let bench = Bench::new();
         bench.write(name, &content);
-        // The file's last block is in no window.
         bench.pack(&["--window", "100", "--hop", "3500"]).refused(words);
         assert!(bench.left().is_empty());
         bench.write("good.wav", wav(&samples(1, 200), 1, 44100));
         let report = bench.packed(&["--window", "100", "--hop", "3500", "--skip-bad", "--mixed-rates"]);
         assert_eq!((&report["bad"][0]["source"], &report["records"]), (&json!(name), &json!({"train": 1})));
     }
+}
+
+/// A FLAC file of 20 blocks of 4096 zeros, whose header says this MD5.
+fn long_flac(md5: u8) -> Vec<u8> {
+    let crc = |bytes: &[u8], width: u32, polynomial: u32| {
+        let top = 1 << (width - 1);
+        bytes.iter().fold(0u32, |crc, byte| {
+            (0..8).fold(
+                crc ^ u32::from(*byte) << (width - 8),
+                |c, _| if c & top != 0 { (c ^ top) << 1 ^ polynomial } else { c << 1 },
+            )
+        })
+    };
+    // Blocks of 4096, frame sizes not known, 44100 Hz, one channel, 16 bits, 81920 frames.
+    let mut file = b"fLaC\x80\0\0\x22\x10\0\x10\0\0\0\0\0\0\0\x0a\xc4\x40\xf0".to_vec();
+    file.extend(81920u32.to_be_bytes());
+    file.extend([md5; 16]);
+    for block in 0..20 {
+        let mut frame = vec![0xff, 0xf8, 0xc9, 0x08, block];
+        frame.push(crc(&frame, 8, 0x07) as u8);
+        frame.extend([0, 0, 0]);
+        frame.extend((crc(&frame, 16, 0x8005) as u16).to_be_bytes());
+        file.extend(frame);
+    }
+    file
+}
+
+#[test]
+fn a_long_file_is_read_to_its_end_whatever_its_windows() {
+    let bench = Bench::new();
+    bench.write("a.flac", long_flac(0));
+    let args = ["--window", "100", "--hop", "100000"];
+    assert_eq!(bench.packed(&args)["records"], json!({"train": 1}));
+    fs::remove_dir_all(bench.path("out")).unwrap();
+    bench.write("a.flac", long_flac(1));
+    bench.pack(&args).refused(&["in/a.flac: ", "MD5"]);
 }
 
 #[cfg(unix)]
