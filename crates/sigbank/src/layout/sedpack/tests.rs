@@ -1,5 +1,5 @@
 use super::*;
-use crate::layout::{Collected, Sink, read};
+use crate::layout::{Sink, read};
 use crate::store::{Expected, MemoryStore};
 use serde_json::json;
 
