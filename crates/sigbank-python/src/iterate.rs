@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes of single examples that share one buffer: keeping one example keeps that many.
-const CHUNK: usize = 128 << 10;
+const CHUNK: usize = 640 << 10;
 /// How long a wait lasts before Ctrl-C is looked for.
 const PATIENCE: Duration = Duration::from_millis(50);
 
