@@ -34,6 +34,18 @@ fn build(records: &[Vec<Vec<u8>>], aligns: Vec<usize>) -> Vec<u8> {
     b.finish().unwrap().concat()
 }
 
+/// The shard in one piece, joined or not.
+fn build_whole(records: &[Vec<Vec<u8>>], aligns: Vec<usize>) -> Option<Vec<u8>> {
+    let mut b = ShardBuilder::new(aligns);
+    for _ in 0..2 {
+        b.clear();
+        for r in records {
+            b.push(&r.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+        }
+    }
+    b.finish_whole().unwrap().map(<[u8]>::to_vec)
+}
+
 fn names(m: usize) -> Vec<Attribute> {
     ["a", "b", "c", "d"][..m].iter().map(|n| Attribute { name: n.to_string(), len: None }).collect()
 }
@@ -49,6 +61,8 @@ proptest! {
         let aligns: Vec<usize> = [1, 2, 16, 8][..m].to_vec();
         let bytes = build(&records, aligns.clone());
         verify(&bytes);
+        let large = records.iter().flatten().any(|v| v.len() >= 4096);
+        prop_assert_eq!(build_whole(&records, aligns.clone()), large.then(|| bytes.clone()));
         let all: Vec<u32> = (0..records.len() as u32).collect();
         let fields: Vec<usize> = (0..m).collect();
         let n = records.len() as u64;

@@ -6,6 +6,8 @@ use crate::limits;
 /// A value of at least this many bytes goes behind all small ones and starts at a multiple of 64.
 pub(super) const LARGE: usize = 4096;
 const LARGE_ALIGN: usize = 64;
+/// Bytes left free before the large values, for what comes before them in [`ShardBuilder::finish_whole`].
+const GAP: usize = 256 << 10;
 
 /// Collects records and lays them out as one FlatBuffers shard: all tables first, then the small values, then the large
 /// ones in the order they came. Each value is copied once, when it is pushed.
@@ -102,6 +104,9 @@ impl ShardBuilder {
         }
         for (value, &align) in values.iter().zip(&self.aligns) {
             let large = value.len() >= LARGE;
+            if large && self.large.is_empty() {
+                self.large.resize(GAP, 0);
+            }
             let (to, align) = if large { (&mut self.large, LARGE_ALIGN) } else { (&mut self.small, align.max(4)) };
             let at = padded(to.len() + 4, align) - 4;
             to.resize(at, 0);
@@ -120,6 +125,7 @@ impl ShardBuilder {
         let small_base = padded(tables, LARGE_ALIGN);
         let large_base = padded(small_base + self.small.len(), LARGE_ALIGN);
         self.small.resize(large_base - small_base, 0);
+        let place = |p: &Place| if p.large { large_base + p.at - GAP } else { small_base + p.at };
         self.head.clear();
         self.head.reserve(small_base);
         let mut out = Words(&mut self.head);
@@ -139,11 +145,24 @@ impl ShardBuilder {
                 out.offset(vector + 4 + 4 * m + 8 * j);
             }
             for p in places {
-                out.table(p.at + if p.large { large_base } else { small_base });
+                out.table(place(p));
             }
         }
         self.head.resize(small_base, 0);
-        Ok([&self.head, &self.small, &self.large])
+        Ok([&self.head, &self.small, self.large.get(GAP..).unwrap_or_default()])
+    }
+
+    /// The finished shard in one piece without copying its large values; none where it has no large values or too many small
+    /// ones, and its pieces must be joined.
+    pub fn finish_whole(&mut self) -> Result<Option<&[u8]>> {
+        self.finish()?;
+        let before = self.head.len() + self.small.len();
+        let Some(start) = GAP.checked_sub(before).filter(|_| !self.large.is_empty()) else { return Ok(None) };
+        if let Some((head, small)) = self.large.get_mut(start..GAP).map(|gap| gap.split_at_mut(self.head.len())) {
+            head.copy_from_slice(&self.head);
+            small.copy_from_slice(&self.small);
+        }
+        Ok(self.large.get(start..))
     }
 
     /// Empties the shard and keeps its memory.

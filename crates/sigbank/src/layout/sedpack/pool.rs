@@ -75,11 +75,11 @@ impl Pool {
         for i in 0..threads.max(1) {
             let (shared, take) = (shared.clone(), take.clone());
             let run = move || {
-                let mut room = Room::default();
+                let mut out = Vec::new();
                 loop {
                     let job = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     match job {
-                        Ok(job) => shared.run(job, &mut room),
+                        Ok(job) => shared.run(job, &mut out),
                         Err(_) => return,
                     }
                 }
@@ -112,10 +112,10 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    fn run(&self, mut job: Job, room: &mut Room) {
+    fn run(&self, mut job: Job, out: &mut Vec<u8>) {
         let examples = job.shard.len() as u64;
         // A panic in a codec must not take the other shards' results with it.
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write(&mut job, room)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write(&mut job, out)));
         let result = result.unwrap_or_else(|_| Err(Error::storage("writing the shard panicked; please report this")));
         let result = result.map_err(|e| e.at(self.store.locate(&job.path)));
         self.spare(&mut job);
@@ -134,7 +134,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, job: &mut Job, room: &mut Room) -> Result<ShardInfo> {
+    fn write(&self, job: &mut Job, out: &mut Vec<u8>) -> Result<ShardInfo> {
         let examples = job.shard.len() as u64;
         let mut file = Hashed {
             hasher: MultiHasher::new(&self.algorithms),
@@ -144,19 +144,14 @@ impl Shared {
         };
         match self.compression {
             Compression::None => job.shard.finish()?.iter().try_for_each(|part| file.put(part))?,
-            // What needs the shard in one piece copies it anyway: done here, the builder is free for the next shard before the
-            // slow part begins.
-            Compression::Gzip | Compression::Zlib => {
-                room.joined.clear();
-                job.shard.finish()?.iter().for_each(|part| room.joined.extend_from_slice(part));
-                self.spare(job);
-                encode(self.compression, &[&room.joined], &mut room.out)?;
-                file.put(&room.out)?;
-            }
+            // Some codecs want the shard in one piece.
             _ => {
-                encode(self.compression, &job.shard.finish()?, &mut room.out)?;
+                match job.shard.finish_whole()? {
+                    Some(whole) => encode(self.compression, &[whole], out)?,
+                    None => encode(self.compression, &job.shard.finish()?, out)?,
+                }
                 self.spare(job);
-                file.put(&room.out)?;
+                file.put(out)?;
             }
         }
         let (checksums, size) = file.finish()?;
@@ -169,13 +164,6 @@ impl Shared {
         self.session.record(&*self.store, job.number, &self.own, &job.list, &shard)?;
         Ok(shard)
     }
-}
-
-/// A thread's own memory, used again for each shard.
-#[derive(Default)]
-struct Room {
-    joined: Vec<u8>,
-    out: Vec<u8>,
 }
 
 /// A new object that is hashed on its way, in chunks.
