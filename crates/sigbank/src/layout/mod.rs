@@ -5,7 +5,7 @@ pub mod sedpack;
 mod source;
 mod summary;
 
-pub use source::{Collected, RowSink, Source, Split, Units, Verified, fixed_lens, is_array, read};
+pub use source::{Collected, RowSink, Source, Split, Units, Verified, fixed_lens, read};
 pub use summary::{Summary, summary};
 
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The reading side of the layout-neutral interface.
 
 use crate::error::{Error, Result};
-use sigbank_format::model::{FieldType, Metadata, Schema};
+use sigbank_format::model::{Metadata, Schema};
 use std::sync::Arc;
 
 /// One split of a dataset and how much it holds.
@@ -191,9 +191,4 @@ pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]
 /// What is fixed about the bytes of each field, for consumers that lay records out in memory.
 pub fn fixed_lens(schema: &Schema) -> Result<Vec<Option<usize>>> {
     schema.fields.iter().map(|f| f.ty.fixed_len().map_err(|e| Error::from(e).within(format!("field '{}'", f.name)))).collect()
-}
-
-/// Whether a field is an array, which batches stack.
-pub fn is_array(ty: &FieldType) -> bool {
-    matches!(ty, FieldType::Array { .. })
 }

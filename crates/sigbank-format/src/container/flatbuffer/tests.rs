@@ -122,6 +122,20 @@ fn a_prefix_reads_no_more_than_the_tables() {
 }
 
 #[test]
+fn the_room_for_a_shard_is_enough_and_not_much_more() {
+    for (len, records) in [(4096, 3), (160_000, 40), (5001, 100)] {
+        let room = ShardBuilder::room_for(records, &[Some(len), Some(len + 60)]);
+        let mut b = ShardBuilder::new(vec![1, 2]).with_room(Vec::with_capacity(room));
+        let before = b.memory();
+        (0..records).for_each(|_| b.push(&[&vec![1; len], &vec![2; len + 60]]).unwrap());
+        assert_eq!(b.memory(), before);
+        let taken = b.finish_whole().unwrap().unwrap().len();
+        assert!(taken <= room && room <= taken + (256 << 10), "{taken} of {room}");
+    }
+    assert_eq!(ShardBuilder::room_for(256, &[Some(4095), None]), 0);
+}
+
+#[test]
 fn a_wrong_number_of_values_is_refused() {
     let mut b = ShardBuilder::new(vec![1, 1]);
     assert_eq!(b.push(&[&[1]]).unwrap_err().to_string(), "1 values for 2 attributes");

@@ -60,6 +60,15 @@ impl ShardBuilder {
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
+    /// Bytes of room that the large values of `records` records take, where the attributes' values have these lengths: what
+    /// [`ShardBuilder::with_room`] wants, so that nothing need be moved. Zero where no value is large.
+    pub fn room_for(records: usize, lens: &[Option<usize>]) -> usize {
+        let large = lens.iter().flatten().filter(|&&len| len >= LARGE).map(|len| padded(len.saturating_add(4), LARGE_ALIGN));
+        match large.fold(0usize, usize::saturating_add) {
+            0 => 0,
+            record => record.saturating_mul(records).saturating_add(GAP + LARGE_ALIGN),
+        }
+    }
     /// A shard that keeps the values of `LARGE` bytes or more in `room`, whose contents are dropped and whose capacity is
     /// used, so that pushing need not move what is there.
     #[must_use]

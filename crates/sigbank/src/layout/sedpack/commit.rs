@@ -127,8 +127,7 @@ impl<'a> Tree<'a> {
         let known: BTreeSet<RelPath> = list.shards.iter().filter_map(|s| s.path().ok().cloned()).collect();
         let before = list.shards.len();
         list.shards.extend(shards.into_iter().filter(|s| s.path().is_ok_and(|p| !known.contains(p))));
-        let added = (list.shards.len() - before) as u64;
-        if added > 0 {
+        if list.shards.len() > before {
             self.mark(path);
         }
         Ok(())

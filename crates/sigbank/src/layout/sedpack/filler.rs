@@ -194,13 +194,10 @@ impl Filler {
             self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
         spare.unwrap_or_else(|| {
             let new = ShardBuilder::new(self.aligns.clone());
-            // Each large value has its length and padding beside it.
-            let large = self.attributes.iter().filter_map(|(_, len)| *len).filter(|&len| len >= 4096).map(|len| len + 128);
-            let record: usize = large.sum();
-            if record == 0 {
-                new
-            } else {
-                new.with_room(crate::pages::with_capacity(self.most.saturating_mul(record).min(RESERVE)))
+            let lens: Vec<_> = self.attributes.iter().map(|(_, len)| *len).collect();
+            match ShardBuilder::room_for(self.most, &lens) {
+                0 => new,
+                room => new.with_room(crate::pages::with_capacity(room.min(RESERVE))),
             }
         })
     }
