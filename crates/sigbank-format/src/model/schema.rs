@@ -3,6 +3,7 @@
 use super::array::byte_len;
 use super::{DType, Metadata};
 use crate::error::Result;
+use std::fmt;
 
 /// The type of one field of a record.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +34,20 @@ impl FieldType {
             FieldType::Int => Ok(Some(8)),
             FieldType::Bytes { len } => Ok(*len),
             FieldType::Str => Ok(None),
+        }
+    }
+}
+
+/// For messages: `uint8[16]`, `int`, `str`, `bytes`, `bytes[16]`.
+impl fmt::Display for FieldType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FieldType::Array { dtype, shape } if shape.is_empty() => f.write_str(&dtype.name()),
+            FieldType::Array { dtype, shape } => write!(f, "{}{shape:?}", dtype.name()),
+            FieldType::Int => f.write_str("int"),
+            FieldType::Str => f.write_str("str"),
+            FieldType::Bytes { len: None } => f.write_str("bytes"),
+            FieldType::Bytes { len: Some(len) } => write!(f, "bytes[{len}]"),
         }
     }
 }
