@@ -1,7 +1,7 @@
 //! The reading side of the layout-neutral interface.
 
 use crate::error::{Error, Result};
-use sigbank_format::model::{Metadata, Schema};
+use sigbank_format::model::{FieldType, Metadata, Schema};
 use std::sync::Arc;
 
 /// One split of a dataset and how much it holds.
@@ -81,6 +81,17 @@ pub trait RowSink {
     /// # Errors
     /// `Invalid` where the length is not what the consumer can take.
     fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]>;
+
+    /// As [`RowSink::place`], for a value that is stored as another type than the schema declares (Sedpack's npz shards may hold
+    /// such values).
+    ///
+    /// # Errors
+    /// `Unsupported` by default: most consumers lay values out by the schema.
+    fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
+        let _ = (row, len);
+        Err(Error::unsupported(format!("field {field} of those asked for is stored as {stored}, which is not what is declared"))
+            .remedy("read single examples, which keep the stored type, or write the dataset again with its values cast"))
+    }
 }
 
 /// What [`Source::verify`] found when nothing was wrong.
