@@ -1,5 +1,6 @@
 //! Filling a dataset.
 
+use super::builder::{Builder, Builders};
 use super::commit::{self, Changes, ShardsByList};
 use super::info::known_split;
 use super::lists::{LIST, ListRef, ShardInfo};
@@ -10,15 +11,12 @@ use crate::error::{Error, Result};
 use crate::layout::{GroupMetadata, RawRecord, Token};
 use crate::uri::RelPath;
 use serde_json::{Value, json};
-use sigbank_format::container::flatbuffer::ShardBuilder;
 use sigbank_format::model::Metadata;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names generated in a directory before a new one is drawn at the level above.
 const BRANCHING: u32 = 1000;
-/// Most memory that is reserved for a shard before it is filled.
-const RESERVE: usize = 256 << 20;
 
 /// How a dataset is filled.
 #[derive(Debug, Clone)]
@@ -54,7 +52,7 @@ pub struct Written {
 struct Open {
     split: String,
     metadata: Metadata,
-    shard: ShardBuilder,
+    shard: Builder,
 }
 
 /// Three directories of 10 hexadecimal digits, then names of 32.
@@ -100,9 +98,7 @@ impl Names {
 pub struct Filler {
     dataset: Dataset,
     options: FillerOptions,
-    attributes: Vec<(String, Option<usize>)>,
-    aligns: Vec<usize>,
-    most: usize,
+    builders: Builders,
     suffix: &'static str,
     open: Vec<Open>,
     names: Names,
@@ -137,15 +133,12 @@ impl Filler {
         }
         let info = dataset.info();
         let structure = info.structure();
-        let lens = crate::layout::fixed_lens(&structure.schema)?;
-        let attributes: Vec<_> = structure.schema.fields.iter().zip(lens).map(|(f, len)| (f.name.clone(), len)).collect();
-        if attributes.is_empty() {
+        let builders = Builders::new(structure).map_err(|e| e.at(dataset.store().location()))?;
+        if builders.attributes().is_empty() {
             return Err(Error::invalid("the dataset declares no attributes").at(dataset.store().location()));
         }
         Ok(Self {
-            attributes,
-            aligns: structure.schema.fields.iter().map(|f| super::structure::alignment(&f.ty)).collect(),
-            most: structure.examples_per_shard as usize,
+            builders,
             suffix: structure.file_type.as_str(),
             open: Vec::new(),
             names: Names::new(),
@@ -173,7 +166,7 @@ impl Filler {
         if let Some(at) = self.open.iter().position(|o| o.split == split) {
             let Some(open) = self.open.get(at) else { return Ok(at) };
             let other = group.is_some_and(|g| !g.is_empty() && *g != open.metadata);
-            if !open.shard.is_empty() && (other || open.shard.len() >= self.most || !open.shard.fits(bytes)) {
+            if !open.shard.is_empty() && (other || open.shard.len() >= self.builders.most() || !open.shard.fits(bytes)) {
                 self.close(at)?;
             }
             if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty()))
@@ -189,17 +182,10 @@ impl Filler {
         Ok(self.open.len() - 1)
     }
 
-    fn builder(&self) -> ShardBuilder {
+    fn builder(&self) -> Builder {
         let spare =
             self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
-        spare.unwrap_or_else(|| {
-            let new = ShardBuilder::new(self.aligns.clone());
-            let lens: Vec<_> = self.attributes.iter().map(|(_, len)| *len).collect();
-            match ShardBuilder::room_for(self.most, &lens) {
-                0 => new,
-                room => new.with_room(crate::pages::with_capacity(room.min(RESERVE))),
-            }
-        })
+        spare.unwrap_or_else(|| self.builders.build())
     }
 
     fn start(&mut self) -> Result<&(Arc<Shared>, Pool)> {
@@ -253,24 +239,11 @@ impl Filler {
             return Err(Error::invalid("this filler belongs to the process that made it")
                 .remedy("make one filler in each process, with a relative path of its own"));
         }
-        if record.len() != self.attributes.len() {
-            return Err(Error::invalid(format!("{} values for {} attributes", record.len(), self.attributes.len())));
-        }
-        let mut bytes = 0usize;
-        for ((name, len), value) in self.attributes.iter().zip(record) {
-            if len.is_some_and(|len| len != value.len()) {
-                return Err(Error::invalid(format!(
-                    "attribute '{name}': {} bytes are given, {} are declared",
-                    value.len(),
-                    len.unwrap_or(0)
-                )));
-            }
-            bytes = bytes.saturating_add(value.len());
-        }
+        let bytes = self.builders.measure(record)?;
         let at = self.open_shard(split, group, bytes)?;
         let Some(open) = self.open.get_mut(at) else { return Err(Error::invalid("no shard is open")) };
         open.shard.push(record)?;
-        if open.shard.len() >= self.most { self.close(at) } else { Ok(()) }
+        if open.shard.len() >= self.builders.most() { self.close(at) } else { Ok(()) }
     }
 
     /// Closes the open shards and waits for all of them. Shards that could not be written are an error that says how many

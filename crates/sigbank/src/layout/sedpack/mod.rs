@@ -2,6 +2,7 @@
 //! `dataset_info.json`. Byte-compatible with the reference package `sedpack` 0.2.0; its format document is the source.
 
 mod bench;
+mod builder;
 mod check;
 mod commit;
 mod filler;
@@ -90,7 +91,7 @@ impl Dataset {
     /// Creates an empty dataset in a directory, which may exist as long as it holds no dataset.
     ///
     /// # Errors
-    /// `AlreadyExists` where one is; `Unsupported` for a shard file type that cannot be written yet.
+    /// `AlreadyExists` where one is; `Unsupported` for an attribute that shards of the type cannot hold.
     pub fn create(root: &Path, info: Info) -> Result<Self> {
         let store = LocalStore::create(root)?;
         Self::create_store(Arc::new(local(store)?), info)
@@ -99,6 +100,7 @@ impl Dataset {
     /// Creates an empty dataset in a store.
     pub fn create_store(store: Arc<dyn Store>, info: Info) -> Result<Self> {
         reader::Reader::new(info.structure())?;
+        builder::Builders::new(info.structure())?;
         let path = RelPath::parse(ROOT)?;
         store.create(&path, &[&info.to_bytes()?]).map_err(|e| match e.code() {
             Code::AlreadyExists => Error::already_exists("a dataset is here already")

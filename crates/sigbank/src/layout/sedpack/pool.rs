@@ -1,13 +1,13 @@
 //! Threads that encode, hash and write full shards.
 
+use super::builder::Builder;
 use super::lists::{FileInfo, ShardInfo};
 use super::progress::Session;
 use crate::error::{Error, Result};
 use crate::store::{NewObject, Store};
 use crate::uri::RelPath;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
-use sigbank_format::compress::{Compression, encode};
-use sigbank_format::container::flatbuffer::ShardBuilder;
+use sigbank_format::compress::Compression;
 use sigbank_format::model::Metadata;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) number: usize,
     pub(super) path: RelPath,
     pub(super) list: RelPath,
-    pub(super) shard: ShardBuilder,
+    pub(super) shard: Builder,
     pub(super) metadata: Metadata,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) own: String,
     pub(super) finished: Mutex<Vec<Option<Finished>>>,
     /// Builders whose memory can be used again.
-    pub(super) spare: Mutex<Vec<ShardBuilder>>,
+    pub(super) spare: Mutex<Vec<Builder>>,
 }
 
 /// The threads. A job is handed over, not queued: whoever fills waits while all of them are busy, so memory stays at one
@@ -142,14 +142,9 @@ impl Shared {
             begun: Vec::new(),
             size: 0,
         };
-        match self.compression {
-            Compression::None => job.shard.finish()?.iter().try_for_each(|part| file.put(part))?,
-            // Some codecs want the shard in one piece.
-            _ => {
-                match job.shard.finish_whole()? {
-                    Some(whole) => encode(self.compression, &[whole], out)?,
-                    None => encode(self.compression, &job.shard.finish()?, out)?,
-                }
+        match job.shard.finish(self.compression, out)? {
+            Some(parts) => parts.into_iter().try_for_each(|part| file.put(part))?,
+            None => {
                 self.spare(job);
                 file.put(out)?;
             }

@@ -1,0 +1,143 @@
+//! A shard that is being filled, whatever its container.
+
+use super::structure::{ShardFileType, Structure, alignment};
+use crate::error::{Error, Result};
+use sigbank_format::compress::{Compression, encode};
+use sigbank_format::container::flatbuffer;
+
+/// Most memory that is reserved for a shard before it is filled.
+const RESERVE: usize = 256 << 20;
+
+/// Makes builders for the shards of one structure.
+#[derive(Debug)]
+pub(super) struct Builders {
+    attributes: Vec<(String, Option<usize>)>,
+    most: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Fb { aligns: Vec<usize>, room: usize },
+}
+
+impl Builders {
+    /// # Errors
+    /// `Invalid` where no attributes are declared, `Unsupported` names one that the container cannot hold.
+    pub(super) fn new(structure: &Structure) -> Result<Self> {
+        let schema = &structure.schema;
+        let lens = crate::layout::fixed_lens(schema)?;
+        let most = structure.examples_per_shard as usize;
+        let kind = match structure.file_type {
+            ShardFileType::Fb => Kind::Fb {
+                aligns: schema.fields.iter().map(|f| alignment(&f.ty)).collect(),
+                room: flatbuffer::ShardBuilder::room_for(most, &lens).min(RESERVE),
+            },
+            other => return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", other.as_str()))),
+        };
+        Ok(Self { attributes: schema.fields.iter().map(|f| f.name.clone()).zip(lens).collect(), most, kind })
+    }
+}
+
+impl Builders {
+    /// The attributes: each one's name, and the length of its values in bytes where all have as many.
+    pub(super) fn attributes(&self) -> &[(String, Option<usize>)] {
+        &self.attributes
+    }
+
+    /// An empty shard.
+    pub(super) fn build(&self) -> Builder {
+        match &self.kind {
+            Kind::Fb { aligns, room } => {
+                let new = flatbuffer::ShardBuilder::new(aligns.clone());
+                Builder::Fb(if *room == 0 { new } else { new.with_room(crate::pages::with_capacity(*room)) })
+            }
+        }
+    }
+
+    /// Compares the values of one record with what is declared; gives their bytes in all.
+    pub(super) fn measure(&self, record: &[&[u8]]) -> Result<usize> {
+        if record.len() != self.attributes.len() {
+            return Err(Error::invalid(format!("{} values for {} attributes", record.len(), self.attributes.len())));
+        }
+        let mut bytes = 0usize;
+        for ((name, len), value) in self.attributes.iter().zip(record) {
+            if let Some(len) = len.filter(|&len| len != value.len()) {
+                return Err(Error::invalid(format!("attribute '{name}': {} bytes are given, {len} are declared", value.len())));
+            }
+            bytes = bytes.saturating_add(value.len());
+        }
+        Ok(bytes)
+    }
+
+    /// Most records in a shard.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+}
+
+/// A shard that is being filled.
+#[derive(Debug)]
+pub(super) enum Builder {
+    Fb(flatbuffer::ShardBuilder),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::Fb(flatbuffer::ShardBuilder::default())
+    }
+}
+
+impl Builder {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Fb(fb) => fb.len(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes held in memory.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Fb(fb) => fb.memory(),
+        }
+    }
+
+    /// Whether a record of so many bytes more still fits into what the container can hold.
+    pub(super) fn fits(&self, bytes: usize) -> bool {
+        match self {
+            Self::Fb(fb) => fb.fits(bytes),
+        }
+    }
+
+    /// Adds one record; on an error the shard is as before.
+    pub(super) fn push(&mut self, record: &[&[u8]]) -> Result<()> {
+        match self {
+            Self::Fb(fb) => fb.push(record)?,
+        }
+        Ok(())
+    }
+
+    /// Empties the shard and keeps its memory.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Fb(fb) => fb.clear(),
+        }
+    }
+
+    /// The finished file in pieces that follow one another; none where it is in `out`, and the shard is not needed any more.
+    pub(super) fn finish(&mut self, compression: Compression, out: &mut Vec<u8>) -> Result<Option<Vec<&[u8]>>> {
+        match (self, compression) {
+            (Self::Fb(fb), Compression::None) => return Ok(Some(fb.finish()?.to_vec())),
+            // Some codecs want the shard in one piece.
+            (Self::Fb(fb), _) => match fb.finish_whole()? {
+                Some(whole) => encode(compression, &[whole], out)?,
+                None => encode(compression, &fb.finish()?, out)?,
+            },
+        }
+        Ok(None)
+    }
+}
