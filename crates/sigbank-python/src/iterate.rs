@@ -5,10 +5,11 @@ use crate::errors::raise;
 use crate::values::descr;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyIterator, PyList, PySlice, PyString, PyTuple};
+use sigbank::error::Code;
 use sigbank::format::model::{FieldType, Schema};
 use sigbank::layout::{Source, sedpack};
-use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle};
+use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle, Stored};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -55,18 +56,27 @@ enum Held {
     /// Fixed-size values that Python gets as its own objects.
     Plain(sigbank::loader::PooledBuf),
     Var(Vec<Vec<u8>>),
+    Stored(Vec<Stored>),
 }
 
 struct Pull {
     loader: Loader,
     givers: Vec<Giver>,
+    /// How to begin again where arrays are met that are stored as another type than declared: only single examples can be.
+    again: Option<(Arc<dyn Source>, Options)>,
 }
 
 impl Pull {
     fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
         let givers = givers(py, source.schema(), options.fields.as_deref())?;
         let loader = py.detach(|| Loader::new(source.clone(), options)).map_err(raise)?;
-        Ok(Self { loader, givers })
+        Ok(Self { loader, givers, again: None })
+    }
+
+    /// As [`Pull::new`], for examples that are handed out one by one.
+    fn singles(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
+        let again = (!options.as_stored).then(|| (source.clone(), options.clone()));
+        Ok(Self { again, ..Self::new(py, source, options)? })
     }
 
     /// Begins to read, without waiting.
@@ -83,7 +93,17 @@ impl Pull {
             } else {
                 py.detach(|| self.loader.next_timeout(timeout))
             };
-            match next.map_err(raise)? {
+            let next = match next {
+                Err(e) if e.code() == Code::Unsupported && self.again.is_some() => {
+                    if let Some((source, options)) = self.again.take() {
+                        let options = Options { start: self.loader.position(), as_stored: true, ..options };
+                        self.loader = py.detach(|| Loader::new(source, options)).map_err(raise)?;
+                    }
+                    continue;
+                }
+                next => next.map_err(raise)?,
+            };
+            match next {
                 Next::Batch(batch) => return self.hold(py, batch).map(Some),
                 Next::End => return Ok(None),
                 Next::Pending => {
@@ -99,6 +119,7 @@ impl Pull {
             (Column::Fixed(memory), Some(_)) => Ok(Held::Fixed(Py::new(py, Buffer::new(memory))?)),
             (Column::Fixed(memory), None) => Ok(Held::Plain(memory)),
             (Column::Var(rows), _) => Ok(Held::Var(rows)),
+            (Column::Stored(rows), _) => Ok(Held::Stored(rows)),
         };
         Ok((batch.rows, batch.columns.into_iter().zip(&self.givers).map(one).collect::<PyResult<_>>()?))
     }
@@ -116,12 +137,23 @@ fn give_row<'py>(py: Python<'py>, giver: &mut Giver, held: &Held, rows: usize, r
         (Held::Fixed(_), None) => Err(pyo3::exceptions::PyTypeError::new_err("no dtype")),
         (Held::Plain(memory), _) => own(py, &giver.ty, row_of(memory, rows, row)),
         (Held::Var(values), _) => own(py, &giver.ty, values.get(row).map(Vec::as_slice).unwrap_or_default()),
+        (Held::Stored(values), _) => {
+            let value = values.get(row).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("row {row}")))?;
+            array(py, value.ty.as_ref().unwrap_or(&giver.ty), &value.bytes)
+        }
     }
+}
+
+/// An array of its own from its bytes.
+fn array<'py>(py: Python<'py>, ty: &FieldType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let (FieldType::Array { shape, .. }, Some(dtype)) = (ty, descr(py, ty)?) else { return own(py, ty, bytes) };
+    let arguments = (PyTuple::new(py, shape)?, dtype, PyByteArray::new(py, bytes));
+    PyModule::import(py, "numpy")?.getattr("ndarray")?.call1(arguments)
 }
 
 /// Where batches come from.
 enum Feed {
-    One(Pull),
+    One(Box<Pull>),
     Chain(Box<Chain>),
 }
 
@@ -152,6 +184,7 @@ pub struct Chain {
     present: Option<Pull>,
     following: Option<Pull>,
     givers: Vec<Giver>,
+    singles: bool,
 }
 
 impl Chain {
@@ -167,6 +200,7 @@ impl Chain {
             present: None,
             following: None,
             givers,
+            singles: false,
         })
     }
 
@@ -201,7 +235,8 @@ impl Chain {
         }
         self.options.seed = self.options.seed.wrapping_add(1);
         let options = Options { split, units: Some(units), epochs: Some(1), ..self.options.clone() };
-        Pull::new(py, &self.source, options).map(Some)
+        let pull = if self.singles { Pull::singles } else { Pull::new };
+        pull(py, &self.source, options).map(Some)
     }
 
     fn next(&mut self, py: Python<'_>) -> PyResult<Option<(usize, Vec<Held>)>> {
@@ -239,10 +274,11 @@ struct Examples {
 impl ExampleIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
         let options = in_chunks(&**source, options)?;
-        Ok(Self::of(Feed::One(Pull::new(py, source, options)?)))
+        Ok(Self::of(Feed::One(Box::new(Pull::singles(py, source, options)?))))
     }
     pub fn chain(mut chain: Chain) -> PyResult<Self> {
         chain.options = in_chunks(&*chain.source, chain.options)?;
+        chain.singles = true;
         Ok(Self::of(Feed::Chain(Box::new(chain))))
     }
     fn of(feed: Feed) -> Self {
@@ -301,7 +337,7 @@ struct Batches {
 
 impl BatchIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
-        Ok(Self(Mutex::new(Batches { feed: Feed::One(Pull::new(py, source, options)?), rebatch: None, short: None })))
+        Ok(Self(Mutex::new(Batches { feed: Feed::One(Box::new(Pull::new(py, source, options)?)), rebatch: None, short: None })))
     }
     pub fn chain(chain: Chain) -> Self {
         let rebatch = Some(chain.options.batch_size);

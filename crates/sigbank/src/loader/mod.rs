@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Source, fixed_lens};
 use engine::{Engine, Job};
 use order::Order;
+use sigbank_format::model::FieldType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,9 @@ pub struct Options {
     /// Bytes of records to read ahead, beyond what the shuffle needs. None: some batches, or two units where units are decoded as a
     /// whole.
     pub prefetch_bytes: Option<usize>,
+    /// Whether arrays that are stored as another type than the schema declares are handed out as they are, in a
+    /// [`Column::Stored`] a field of arrays; without it they are an `Unsupported` error.
+    pub as_stored: bool,
 }
 
 impl Options {
@@ -75,6 +79,7 @@ impl Options {
             start: 0,
             drop_last: false,
             prefetch_bytes: None,
+            as_stored: false,
         }
     }
 }
@@ -86,6 +91,17 @@ pub enum Column {
     Fixed(PooledBuf),
     /// Values of any size, row by row.
     Var(Vec<Vec<u8>>),
+    /// Arrays that may be of other types than the one declared, row by row ([`Options::as_stored`]).
+    Stored(Vec<Stored>),
+}
+
+/// One array as it is stored.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stored {
+    /// Its type, where that is not the declared one.
+    pub ty: Option<FieldType>,
+    /// Its elements, in C order and little-endian.
+    pub bytes: Vec<u8>,
 }
 
 /// Some records, column by column.
@@ -116,6 +132,8 @@ pub(crate) struct FieldSpec {
     name: String,
     /// Bytes of a value where all have as many.
     len: Option<usize>,
+    /// Whether its values may be of another type than declared.
+    as_stored: bool,
 }
 
 /// The fields asked for.
@@ -158,7 +176,11 @@ impl Loader {
         let lens = fixed_lens(schema)?;
         let positions = options.fields.unwrap_or_else(|| (0..lens.len()).collect());
         let fields = positions.iter().map(|&at| match (schema.fields.get(at), lens.get(at)) {
-            (Some(field), Some(&len)) => Ok(FieldSpec { name: field.name.clone(), len }),
+            (Some(field), Some(&len)) => Ok(FieldSpec {
+                name: field.name.clone(),
+                len,
+                as_stored: options.as_stored && matches!(field.ty, FieldType::Array { .. }),
+            }),
             _ => Err(Error::invalid(format!("field {at} is asked for, but there are {}", lens.len())).at(source.location())),
         });
         let fields = fields.collect::<Result<Arc<Fields>>>()?;

@@ -12,9 +12,10 @@
 #![allow(unsafe_code)]
 
 use super::pool::{Pool, PooledBuf};
-use super::{Column, Fields};
+use super::{Column, Fields, Stored};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
+use sigbank_format::model::FieldType;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -31,6 +32,7 @@ pub(super) struct Rows {
 enum Cells {
     Fixed(FixedCells),
     Var(Vec<UnsafeCell<Vec<u8>>>),
+    Stored(Vec<UnsafeCell<Stored>>),
 }
 
 /// A buffer taken apart, so that no `Vec` claims memory that is lent row by row.
@@ -94,6 +96,7 @@ impl Rows {
         let count = rows as usize;
         let columns = fields.iter().map(|field| {
             Ok(match field.len {
+                _ if field.as_stored => Cells::Stored((0..count).map(|_| UnsafeCell::default()).collect()),
                 Some(len) => {
                     let bytes = count.checked_mul(len).ok_or_else(|| {
                         Error::limit(format!("{count} values of {len} bytes in a batch")).remedy("choose a smaller batch size")
@@ -121,6 +124,7 @@ impl Rows {
             .filter_map(|cells| match cells {
                 Cells::Fixed(mut cells) => cells.rejoin().map(Column::Fixed),
                 Cells::Var(values) => Some(Column::Var(values.into_iter().map(UnsafeCell::into_inner).collect())),
+                Cells::Stored(values) => Some(Column::Stored(values.into_iter().map(UnsafeCell::into_inner).collect())),
             })
             .collect()
     }
@@ -192,15 +196,23 @@ impl<'a> Filling<'a> {
 /// What to do about a defect of the library.
 pub(super) const REPORT: &str = "this is a defect in sigbank: please report it with this message";
 
-impl RowSink for Filling<'_> {
-    fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]> {
+impl Filling<'_> {
+    /// The memory of one value: `len` bytes, of the declared type or of another one.
+    fn value(&mut self, row: usize, field: usize, stored: Option<&FieldType>, len: usize) -> Result<&mut [u8]> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::conflict("the loader was stopped"));
         }
         let Some(spec) = self.fields.get(field) else {
             return Err(Error::invalid(format!("field {field} of {} asked for", self.fields.len())));
         };
-        if spec.len.is_some_and(|want| want != len) {
+        if let Some(stored) = stored.filter(|_| !spec.as_stored) {
+            return Err(Error::unsupported(format!(
+                "field '{}' is stored as {stored}, which is not what is declared, and cannot be batched",
+                spec.name
+            ))
+            .remedy("read single examples, which keep the stored type, or write the dataset again with its values cast"));
+        }
+        if stored.is_none() && spec.len.is_some_and(|want| want != len) {
             let want = spec.len.unwrap_or(0);
             return Err(Error::corrupt(format!(
                 "field '{}' of record {row} of those asked for has {len} bytes, the schema says {want}",
@@ -218,20 +230,36 @@ impl RowSink for Filling<'_> {
         }
         *seen |= 1 << (value % 64);
         self.asked += 1;
-        match rows.columns.get(field).ok_or_else(out_of)? {
+        let value = match rows.columns.get(field).ok_or_else(out_of)? {
             // SAFETY: this filling claimed the row (`places`), and the loan ends with that of `self`.
-            Cells::Fixed(cells) => unsafe { cells.value(at) }.ok_or_else(out_of),
+            Cells::Fixed(cells) => return unsafe { cells.value(at) }.ok_or_else(out_of),
             Cells::Var(values) => {
                 let cell = values.get(at as usize).ok_or_else(out_of)?;
                 // SAFETY: as above.
-                let value = unsafe { &mut *cell.get() };
-                value.try_reserve_exact(len).map_err(|_| {
-                    Error::limit(format!("no memory for {len} bytes of field '{}' of record {row} of those asked for", spec.name))
-                })?;
-                value.resize(len, 0);
-                Ok(value)
+                unsafe { &mut *cell.get() }
             }
-        }
+            Cells::Stored(values) => {
+                let cell = values.get(at as usize).ok_or_else(out_of)?;
+                // SAFETY: as above.
+                let value = unsafe { &mut *cell.get() };
+                value.ty = stored.cloned();
+                &mut value.bytes
+            }
+        };
+        value.try_reserve_exact(len).map_err(|_| {
+            Error::limit(format!("no memory for {len} bytes of field '{}' of record {row} of those asked for", spec.name))
+        })?;
+        value.resize(len, 0);
+        Ok(value)
+    }
+}
+
+impl RowSink for Filling<'_> {
+    fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]> {
+        self.value(row, field, None, len)
+    }
+    fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
+        self.value(row, field, Some(stored), len)
     }
 }
 

@@ -75,7 +75,7 @@ fn job(counts: &[u64], width: usize, random_access: bool, shuffle: Shuffle, batc
     };
     let order = Order::new(units, None, shuffle, 1).unwrap();
     let end = order.records();
-    let fields = [FieldSpec { name: "n".into(), len: Some(width) }].into();
+    let fields = [FieldSpec { name: "n".into(), len: Some(width), as_stored: false }].into();
     Job {
         source: Arc::new(source),
         split: "s".into(),

@@ -4,9 +4,9 @@ use crate::error::Code;
 
 fn fields() -> Vec<FieldSpec> {
     vec![
-        FieldSpec { name: "a".into(), len: Some(3) },
-        FieldSpec { name: "b".into(), len: None },
-        FieldSpec { name: "c".into(), len: Some(0) },
+        FieldSpec { name: "a".into(), len: Some(3), as_stored: false },
+        FieldSpec { name: "b".into(), len: None, as_stored: false },
+        FieldSpec { name: "c".into(), len: Some(0), as_stored: false },
     ]
 }
 
@@ -114,4 +114,28 @@ fn many_threads_fill_one_batch_and_race_for_its_rows() {
             assert_eq!((&a[row * 3..row * 3 + 3], &b[row]), (&[v; 3][..], &vec![v; 2]));
         }
     }
+}
+
+#[test]
+fn arrays_of_another_type_are_kept_where_they_are_wanted_and_refused_elsewhere() {
+    let stored: FieldType = FieldType::Array { dtype: "<f8".parse().unwrap(), shape: vec![2] };
+    let strict = vec![FieldSpec { name: "a".into(), len: Some(3), as_stored: false }];
+    let batches = vec![Some(Arc::new(Rows::new(&strict, 1, &Pool::new(0)).unwrap()))];
+    let mut filling = Filling::claim(&strict, &batches, vec![(0, 0)], &GO).unwrap();
+    let refused = filling.place_as(0, 0, &stored, 16).unwrap_err();
+    assert_eq!(refused.code(), Code::Unsupported);
+    assert!(refused.to_string().contains("'a' is stored as float64[2]"), "{refused}");
+    drop(filling);
+
+    let loose = vec![FieldSpec { name: "a".into(), len: Some(3), as_stored: true }];
+    let mut batches = vec![Some(Arc::new(Rows::new(&loose, 2, &Pool::new(0)).unwrap()))];
+    let mut filling = Filling::claim(&loose, &batches, vec![(0, 1), (0, 0)], &GO).unwrap();
+    filling.place_as(0, 0, &stored, 16).unwrap().fill(1);
+    assert_eq!(filling.place(1, 0, 4).unwrap_err().code(), Code::Corrupt);
+    filling.place(1, 0, 3).unwrap().fill(2);
+    filling.finish().unwrap();
+    let columns = Arc::into_inner(batches.remove(0).unwrap()).unwrap().into_columns();
+    let [Column::Stored(values)] = &columns[..] else { panic!("{columns:?}") };
+    assert_eq!(values[0], Stored { ty: None, bytes: vec![2; 3] });
+    assert_eq!(values[1], Stored { ty: Some(stored), bytes: vec![1; 16] });
 }
