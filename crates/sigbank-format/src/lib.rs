@@ -12,6 +12,7 @@ pub mod error;
 pub mod limits;
 pub mod model;
 pub mod read_at;
+pub mod record;
 pub mod registry;
 
 pub use error::{FormatError, Result};

@@ -9,12 +9,15 @@ mod huffman;
 mod lz4;
 mod members;
 mod xz;
+mod zlib;
 mod zstd;
 
 #[cfg(test)]
 mod size_tests;
 #[cfg(test)]
 mod tests;
+
+pub use zlib::{encode_zlib, zlib_decoder};
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};

@@ -3,6 +3,7 @@
 pub mod flatbuffer;
 #[cfg(feature = "npz")]
 pub mod npz;
+pub mod tfrecord;
 
 use crate::error::{FormatError, Result};
 use crate::model::FieldType;

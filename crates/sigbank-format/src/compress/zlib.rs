@@ -1,0 +1,94 @@
+//! Raw zlib streams, which only TFRecord files hold: elsewhere the word ZLIB means gzip members.
+
+use std::io::{BufReader, Read};
+
+use flate2::{Decompress, FlushDecompress, Status};
+use libdeflater::{CompressionLvl, Compressor};
+
+use super::SOURCE_BUFFER;
+use super::members::{Codec, Members, Step};
+use crate::error::{FormatError, Result};
+
+/// TensorFlow's level.
+const LEVEL: i32 = 6;
+
+/// Compresses `parts`, one buffer given in pieces, to one zlib stream, as TensorFlow's ZLIB does (it begins `78 9c`).
+///
+/// `out` is cleared first. The same input gives the same output.
+///
+/// # Errors
+/// Invalid where the compressor fails, which it does not with the room that it asks for.
+///
+/// ```
+/// use std::io::Read;
+/// use sigbank_format::compress::{encode_zlib, zlib_decoder};
+/// let mut out = Vec::new();
+/// encode_zlib(&[b"trace ", b"trace"], &mut out)?;
+/// assert_eq!(out.get(..2), Some(&[0x78, 0x9c][..]));
+/// let mut text = String::new();
+/// zlib_decoder(Box::new(&out[..])).read_to_string(&mut text)?;
+/// assert_eq!(text, "trace trace");
+/// # Ok::<(), sigbank_format::FormatError>(())
+/// ```
+pub fn encode_zlib(parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
+    out.clear();
+    let joined;
+    let data = match parts {
+        [] => &[][..],
+        [one] => one,
+        many => {
+            joined = many.concat();
+            &joined[..]
+        }
+    };
+    let level = CompressionLvl::new(LEVEL).map_err(|e| FormatError::invalid(format!("ZLIB: level {LEVEL}: {e:?}")))?;
+    let mut compressor = Compressor::new(level);
+    out.resize(compressor.zlib_compress_bound(data.len()), 0);
+    let written = compressor.zlib_compress(data, out).map_err(|e| FormatError::invalid(format!("ZLIB: {e}")))?;
+    out.truncate(written);
+    Ok(())
+}
+
+/// A reader of what `source` holds as zlib streams, with the checks of [`super::decoder`]: it ends only where a stream has ended,
+/// its checksum included, and the source with it.
+///
+/// # Errors
+/// Those of reading: damage, an early end and bytes left over give an `io::Error` around a [`FormatError`]; errors of the source come
+/// through as they are.
+pub fn zlib_decoder<'a>(source: Box<dyn Read + Send + 'a>) -> Box<dyn Read + Send + 'a> {
+    Box::new(Members::new("ZLIB", BufReader::with_capacity(SOURCE_BUFFER, source), Decoder::new()))
+}
+
+struct Decoder(Decompress);
+
+impl Decoder {
+    fn new() -> Self {
+        Self(Decompress::new(true))
+    }
+}
+
+impl Codec for Decoder {
+    const HEAD: usize = 2;
+    const PADDING: usize = 0;
+
+    /// Deflate with a window of 32 KiB at most, no dictionary, and the check bits right.
+    fn starts(head: &[u8]) -> bool {
+        matches!(head, &[method, flags]
+            if method & 0x0f == 8 && method >> 4 <= 7 && flags & 0x20 == 0 && u16::from_be_bytes([method, flags]) % 31 == 0)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        *self = Self::new();
+        Ok(())
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step> {
+        let (read, written) = (self.0.total_in(), self.0.total_out());
+        let status = self.0.decompress(input, output, FlushDecompress::None).map_err(|e| FormatError::corrupt(e.to_string()))?;
+        Ok(Step {
+            consumed: (self.0.total_in() - read) as usize,
+            written: (self.0.total_out() - written) as usize,
+            ended: status == Status::StreamEnd,
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! One record as one byte string.
+
+pub mod tf_example;
