@@ -161,6 +161,13 @@ pub trait Store: Send + Sync + fmt::Debug {
         Err(Error::unsupported(format!("this store has no locks, and {name:?} was asked for")).at(self.location()))
     }
 
+    /// Begins an object that grows: a log of one writer. `None` where the store has no such thing; then each entry must be an
+    /// object of its own. `AlreadyExists` when the name is taken.
+    fn create_log(&self, path: &RelPath) -> Result<Option<Box<dyn Log>>> {
+        let _ = path;
+        Ok(None)
+    }
+
     // Conveniences, overridden where a store can do better.
 
     /// The whole object. `NotFound` when there is none.
@@ -261,6 +268,14 @@ pub trait StoreFile: ReadAt + fmt::Debug {
 pub trait NewObject: io::Write + Send + fmt::Debug {
     /// Publishes what was written under its name: `AlreadyExists` when the name is taken by now. After a failed write it fails too.
     fn commit(self: Box<Self>) -> Result<()>;
+}
+
+/// An object that grows, see [`Store::create_log`]. Readers see what was appended so far; no flush is implied, so that a
+/// power failure may leave less of it, or zeros.
+pub trait Log: Send + Sync + fmt::Debug {
+    /// Adds bytes in one step: whoever appends from other threads meanwhile comes before or after. What outlives the end of
+    /// the process is all of them, unless this returned an error: then any part.
+    fn append(&self, bytes: &[u8]) -> Result<()>;
 }
 
 /// A held lock, free again when dropped, see [`Store::try_lock`].

@@ -335,6 +335,11 @@ impl Store for LocalStore {
         let lock = || lock::try_lock(&self.root.make_dir(Some(&self.private))?, &format!("{name}.lock"));
         lock().map_err(|e| e.at(self.locate_lock(name)))
     }
+    fn create_log(&self, path: &RelPath) -> Result<Option<Box<dyn Log>>> {
+        self.writable(path)?;
+        let create = || write::LogFile::new(&self.root, path, self.locate(path));
+        Ok(Some(Box::new(create().map_err(|e| e.at(self.locate(path)))?)))
+    }
     fn locate_lock(&self, name: &str) -> String {
         format!("{}/{}/{name}.lock", self.root.path.display(), self.private)
     }

@@ -300,3 +300,28 @@ fn a_stream_that_failed_is_never_published() {
     assert!(e.code() == Code::Storage && e.to_string().contains("ds/x"), "{e}");
     assert_eq!(tree(&dir.path().join("ds")), Vec::<String>::new());
 }
+
+#[test]
+fn a_log_grows_by_whole_entries() {
+    let (dir, store) = new_store();
+    let log = store.create_log(&p("logs/a")).unwrap().unwrap();
+    assert_eq!(store.create_log(&p("logs/a")).unwrap_err().code(), Code::AlreadyExists);
+    assert_eq!(store.create_log(&p(".sigbank/x")).unwrap_err().code(), Code::Invalid);
+    let entry = |thread: u8, n: u8| vec![b'a' + thread; usize::from(n) * 7 + 1].into_iter().chain([b'\n']).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let log = &log;
+            scope.spawn(move || (0..100).for_each(|n| log.append(&entry(thread, n)).unwrap()));
+        }
+    });
+    let text = store.get(&p("logs/a")).unwrap();
+    let mut found: Vec<&[u8]> = text.split_inclusive(|&b| b == b'\n').collect();
+    let mut expected: Vec<Vec<u8>> = (0..4).flat_map(|t| (0..100).map(move |n| entry(t, n))).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    store.delete(&p("logs/a")).unwrap();
+    log.append(b"into nowhere").unwrap();
+    assert_eq!(store.get(&p("logs/a")).unwrap_err().code(), Code::NotFound);
+    drop(dir);
+}

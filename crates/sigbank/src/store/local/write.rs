@@ -1,8 +1,9 @@
 //! Files that nobody sees until they are whole.
 
-use super::root::os;
+use super::root::{Root, os};
 use crate::error::{Error, Result};
-use crate::store::{NewObject, taken};
+use crate::store::{Log, NewObject, taken};
+use crate::uri::RelPath;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -189,5 +190,37 @@ impl Drop for NewFile {
         if !self.published && self.process == std::process::id() {
             let _ = rustix::fs::unlinkat(&self.staging, &self.staged, AtFlags::empty());
         }
+    }
+}
+
+/// A file that grows by appending.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    file: File,
+    location: String,
+}
+
+impl LogFile {
+    pub(super) fn new(root: &Root, path: &RelPath, location: String) -> Result<Self> {
+        let (dir, name) = root.make_parent(path)?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::openat(&dir, name, flags, Mode::from_raw_mode(0o666)) {
+            Ok(fd) => Ok(Self { file: fd.into(), location }),
+            Err(Errno::EXIST) => Err(taken()),
+            Err(e) => Err(os(e)),
+        }
+    }
+}
+
+impl Log for LogFile {
+    fn append(&self, bytes: &[u8]) -> Result<()> {
+        // One call for all bytes: the system puts it behind what is there while nobody else appends.
+        match (&self.file).write(bytes) {
+            Ok(n) if n == bytes.len() => Ok(()),
+            Ok(n) => (&self.file).write_all(bytes.get(n..).unwrap_or_default()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => (&self.file).write_all(bytes),
+            Err(e) => Err(e),
+        }
+        .map_err(|e| Error::from(e).at(&self.location))
     }
 }
