@@ -92,3 +92,59 @@ impl Codec for Decoder {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::FormatErrorKind;
+
+    fn decoded(data: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        zlib_decoder(Box::new(data)).read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    fn encoded(data: &[u8]) -> Vec<u8> {
+        let mut out = vec![1, 2, 3];
+        encode_zlib(&[&data[..data.len() / 2], &data[data.len() / 2..]], &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn streams_come_back() {
+        let noise: Vec<u8> = (0..600_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for data in [&b""[..], b"a", &[7; 100_000], &noise] {
+            let out = encoded(data);
+            assert_eq!(out[..2], [0x78, 0x9c]);
+            assert!(decoded(&out).unwrap() == data);
+            let two = [&out[..], &encoded(b"more")].concat();
+            assert!(decoded(&two).unwrap() == [data, b"more"].concat());
+        }
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let data: Vec<u8> = (0..2000u32).map(|i| ((i * i) >> 5) as u8).collect();
+        let good = encoded(&data);
+        for len in 0..good.len() {
+            let e = decoded(&good[..len]).unwrap_err();
+            assert_eq!(e.kind(), FormatErrorKind::Corrupt, "{len}: {e}");
+        }
+        for bit in 0..8 * good.len() {
+            let mut damaged = good.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            match decoded(&damaged) {
+                Err(e) => assert_eq!(e.kind(), FormatErrorKind::Corrupt, "bit {bit}: {e}"),
+                // A few bits do not matter, such as those that fill up the last byte before the checksum.
+                Ok(same) => assert!(same == data, "bit {bit}"),
+            }
+        }
+        for more in [&b"\0"[..], b"\0\0", b"x", b"\x78\x9d", b"\x78"] {
+            let e = decoded(&[&good[..], more].concat()).unwrap_err();
+            assert!(e.to_string().starts_with("ZLIB: ") && e.to_string().contains("after 1 complete"), "{e}");
+        }
+        let mut gzip = Vec::new();
+        super::super::encode(super::super::Compression::Gzip, &[&data], &mut gzip).unwrap();
+        assert!(decoded(&gzip).unwrap_err().to_string().contains("begin with [1f, 8b]"));
+    }
+}

@@ -8,8 +8,9 @@
 //! | `float32` | FloatList, in C order |
 //! | `float16` | BytesList of one: a serialized TensorProto with its shape and its bytes |
 //! | `str`, `bytes` | BytesList of one |
+//! | `bytes` of fixed length N | BytesList of N, one byte each: the reference reads nothing else where N is not 1 |
 //!
-//! Shapes stand in the schema only. Read are also other integers, where they are in their dtype's range, and `float64` from a
+//! Shapes stand in the schema only. Read are also `bytes` of fixed length in one piece, other integers, where they are in their dtype's range, and `float64` from a
 //! FloatList; neither is written, since the reference could not read it.
 
 mod read;
@@ -34,6 +35,8 @@ enum Form {
     Half,
     /// BytesList of one.
     Bytes { text: bool },
+    /// BytesList of one string for each byte.
+    Octets,
 }
 
 #[derive(Debug, Clone)]
@@ -169,7 +172,8 @@ fn form(ty: &FieldType) -> Option<Form> {
     Some(match ty {
         FieldType::Int => Form::Ints { width: 8, min: i64::MIN, max: i64::MAX },
         FieldType::Str => Form::Bytes { text: true },
-        FieldType::Bytes { .. } => Form::Bytes { text: false },
+        FieldType::Bytes { len: None } => Form::Bytes { text: false },
+        FieldType::Bytes { len: Some(_) } => Form::Octets,
         FieldType::Array { dtype, .. } if dtype.is_big_endian() => return None,
         FieldType::Array { dtype, .. } => match (dtype.kind(), dtype.itemsize()) {
             (Kind::Int, width @ 1..=8) => {
@@ -202,11 +206,11 @@ fn unsupported(ty: &FieldType, verb: &str) -> FormatError {
     let (why, instead) = match (dtype.kind(), dtype.itemsize()) {
         _ if dtype.is_big_endian() => ("the format is little-endian", "the little-endian dtype"),
         (Kind::Float, 8) => ("TensorFlow's FloatList holds float32 only, so values would lose precision", "float32"),
-        (Kind::Int, 2) => ("the reference has no such dtype there", "int32"),
-        (Kind::UInt, 2) => ("the reference has no such dtype there", "int32"),
-        (Kind::UInt, 4) => ("the reference has no such dtype there", "int64"),
-        (Kind::UInt, _) => ("the reference has no such dtype there, and an Int64List ends at 2**63 - 1", "int64"),
-        (Kind::Bool, _) => ("the reference has no such dtype there", "uint8"),
+        (Kind::Int, 2) => ("the reference refuses it there", "int32"),
+        (Kind::UInt, 2) => ("the reference refuses it there", "int32"),
+        (Kind::UInt, 4) => ("the reference refuses it there", "int64"),
+        (Kind::UInt, _) => ("the reference refuses it there, and an Int64List ends at 2**63 - 1", "int64"),
+        (Kind::Bool, _) => ("the reference refuses it there", "uint8"),
         (Kind::Complex, 8) => ("a tf.train.Example holds no complex numbers", "float32 with a last axis of 2"),
         (Kind::Bytes | Kind::Unicode | Kind::Void, _) => ("a tf.train.Example holds no such arrays", "bytes or str"),
         (Kind::DateTime | Kind::TimeDelta, _) => ("a tf.train.Example holds no times", "int64"),

@@ -66,7 +66,7 @@ pub(super) fn value(attribute: &Attribute, feature: Option<&[u8]>, place: Place<
         }
     }
     let wanted = match attribute.form {
-        Form::Bytes { .. } | Form::Half => 1,
+        Form::Bytes { .. } | Form::Octets | Form::Half => 1,
         Form::Floats { .. } => 2,
         Form::Ints { .. } => 3,
     };
@@ -81,18 +81,15 @@ pub(super) fn value(attribute: &Attribute, feature: Option<&[u8]>, place: Place<
         return Err(FormatError::corrupt(format!("{found} is stored, {wanted} is expected for {}", attribute.ty)));
     };
     match (attribute.form, attribute.len) {
-        (Form::Bytes { text }, len) => {
+        (Form::Bytes { text }, _) => {
             let value = only(&list)?;
-            let found = value.len();
-            if let Some(len) = len.filter(|len| *len != found) {
-                return Err(FormatError::corrupt(format!("{found} bytes are stored, {len} are expected")));
-            }
             if text && let Err(e) = std::str::from_utf8(value) {
                 return Err(FormatError::corrupt(format!("the text is not UTF-8: {e}")));
             }
-            copy(value, place.of(found)?);
+            copy(value, place.of(value.len())?);
             Ok(())
         }
+        (Form::Octets, Some(len)) => octets(&list, place.of(len)?),
         (Form::Half, Some(len)) => half(only(&list)?, len, place),
         (Form::Floats { width }, Some(len)) => floats(&list, width, place.of(len)?),
         (Form::Ints { width, min, max }, Some(len)) => {
@@ -105,7 +102,7 @@ pub(super) fn value(attribute: &Attribute, feature: Option<&[u8]>, place: Place<
                 _ => ints::<8, false>(&list, min, max, out),
             }
         }
-        (_, None) => Err(FormatError::invalid("an attribute of numbers without a length")),
+        (_, None) => Err(FormatError::invalid("an attribute of fixed size without a length")),
     }
 }
 
@@ -130,6 +127,25 @@ fn only(list: &[u8]) -> Result<&[u8]> {
         1 => Ok(found),
         n => Err(FormatError::corrupt(format!("{n} byte strings are stored, one is expected"))),
     }
+}
+
+/// Reads bytes of a fixed length: byte by byte, or in one piece.
+fn octets(list: &[u8], out: &mut [u8]) -> Result<()> {
+    let (mut filling, mut strings) = (Filling::new(out, 1), 0u64);
+    let mut fields = Fields(list);
+    while let Some(field) = fields.next()? {
+        let (1, Value::Bytes(value)) = field else { continue };
+        strings += 1;
+        if value.len() != 1 && (value.len() != filling.count || strings > 1) {
+            return Err(FormatError::corrupt(format!(
+                "byte string {strings} is {} bytes long; expected are {} of one byte, or one of them all",
+                value.len(),
+                filling.count
+            )));
+        }
+        copy(value, filling.take(value.len())?);
+    }
+    filling.finish()
 }
 
 /// A list's elements go to `out` one after another.

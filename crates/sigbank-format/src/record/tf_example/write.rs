@@ -18,7 +18,10 @@ struct Planned<'a> {
 impl Planned<'_> {
     /// BytesList, FloatList or Int64List: field 1 of each is its values.
     fn list(&self) -> usize {
-        field_len(self.elements)
+        match self.attribute.form {
+            Form::Octets => field_len(1) * self.elements,
+            _ => field_len(self.elements),
+        }
     }
     /// Feature: one of the lists.
     fn feature(&self) -> usize {
@@ -61,14 +64,18 @@ pub(super) fn example(attributes: &[Attribute], values: &[&[u8]], out: &mut Vec<
         out.extend_from_slice(p.attribute.name.as_bytes());
         open(2, p.feature(), out);
         let kind = match p.attribute.form {
-            Form::Bytes { .. } | Form::Half => 1,
+            Form::Bytes { .. } | Form::Octets | Form::Half => 1,
             Form::Floats { .. } => 2,
             Form::Ints { .. } => 3,
         };
         open(kind, p.list(), out);
+        if p.attribute.form == Form::Octets {
+            p.value.iter().for_each(|&byte| out.extend_from_slice(&[delimited(1), 1, byte]));
+            continue;
+        }
         open(1, p.elements, out);
         match p.attribute.form {
-            Form::Bytes { .. } | Form::Floats { .. } => out.extend_from_slice(p.value),
+            Form::Bytes { .. } | Form::Octets | Form::Floats { .. } => out.extend_from_slice(p.value),
             Form::Half => tensor(&p.attribute.ty, p.value, out),
             Form::Ints { width: 1, min: 0, .. } => small(p.value, out),
             Form::Ints { width, min, .. } => numbers(p.value, width, min).for_each(|n| put_varint(n, out)),
@@ -89,10 +96,10 @@ fn check(attribute: &Attribute, value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes the list's elements take: of numbers all, of byte strings the one.
+/// How many bytes the list's elements take: of numbers all, of byte strings each.
 fn elements_len(attribute: &Attribute, value: &[u8]) -> usize {
     match attribute.form {
-        Form::Bytes { .. } | Form::Floats { .. } => value.len(),
+        Form::Bytes { .. } | Form::Octets | Form::Floats { .. } => value.len(),
         Form::Half => tensor_len(&attribute.ty, value),
         Form::Ints { width: 1, min: 0, .. } => value.len() + value.iter().map(|b| usize::from(b >> 7)).sum::<usize>(),
         Form::Ints { width, min, .. } => numbers(value, width, min).map(varint_len).sum(),
