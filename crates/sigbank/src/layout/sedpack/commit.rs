@@ -1,21 +1,25 @@
 //! Merging new shards and lists into the tree, and making the result visible in one step.
 
-use super::info::known_split;
+use super::aside;
+use super::info::{SPLITS, known_split};
 use super::journal::{self, Journal};
-use super::lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
-use super::state::{State, compare};
+use super::lists::{LIST, ListRef, ShardInfo, ShardsList};
+use super::progress;
+use super::state::State;
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Store, lock};
 use crate::uri::RelPath;
-use sigbank_format::checksum::digest_all;
+use sigbank_format::checksum::{Algorithm, digest_all};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The lock that whoever changes the root holds.
-const ROOT_LOCK: &str = "root";
+pub(super) const ROOT_LOCK: &str = "root";
 /// How long a commit waits for another one.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// Entries that the topmost list of one worker's session has at most, as a rule; one that has more is of many workers.
+const FEW: usize = 8;
 
 /// What a commit adds.
 #[derive(Debug, Default)]
@@ -46,7 +50,7 @@ fn split_of(path: &RelPath) -> Result<&str> {
 }
 
 /// The list one directory up; none for a split's own.
-fn parent_list(path: &RelPath) -> Result<Option<RelPath>> {
+pub(super) fn parent_list(path: &RelPath) -> Result<Option<RelPath>> {
     match path.parent().and_then(|dir| dir.parent()) {
         Some(up) => up.join(LIST).map(Some),
         None => Ok(None),
@@ -70,13 +74,27 @@ struct Tree<'a> {
     /// What is to be written: deepest first, then in the order it came, since that is the order of the records.
     dirty: BTreeMap<(Reverse<usize>, usize), RelPath>,
     marked: BTreeSet<RelPath>,
-    /// Lists below this directory count although the root does not lead to them: a worker's own.
-    own: Option<RelPath>,
+    /// Lists that an info may stand for as they lie there now: their text is kept before they change.
+    described: BTreeSet<RelPath>,
+    /// Whether every list begins empty: what one session wrote, whatever is there.
+    alone: bool,
 }
 
 impl<'a> Tree<'a> {
-    fn new(store: &'a dyn Store, state: &'a State, own: Option<RelPath>) -> Self {
-        Self { store, state, lists: BTreeMap::new(), dirty: BTreeMap::new(), marked: BTreeSet::new(), own }
+    fn new(store: &'a dyn Store, state: &'a State, alone: bool) -> Self {
+        Self {
+            store,
+            state,
+            lists: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            marked: BTreeSet::new(),
+            described: BTreeSet::new(),
+            alone,
+        }
+    }
+
+    fn algorithms(&self) -> &'a [Algorithm] {
+        &self.state.info.structure().algorithms
     }
 
     /// The pointer by which the root leads to a list.
@@ -94,16 +112,14 @@ impl<'a> Tree<'a> {
         if self.lists.contains_key(path) {
             return Ok(());
         }
-        let own = self.own.as_ref().is_some_and(|own| path.strip_prefix(own).is_some());
-        let list = match self.pointer(path)? {
+        let pointer = if self.alone { None } else { self.pointer(path)? };
+        let list = match pointer {
             Some(pointer) => self.state.list(self.store, &pointer)?,
-            None if own => match self.store.get(path) {
-                Ok(bytes) => ShardsList::parse(path, &bytes).map_err(|e| e.at(self.store.locate(path)))?,
-                Err(e) if e.code() == Code::NotFound => ShardsList::new(path.clone()),
-                Err(e) => return Err(e),
-            },
-            // What lies there without being named is the remains of a commit that did not happen.
-            None => ShardsList::new(path.clone()),
+            // What lies there without being named is a worker's that is not merged yet, or the remains of another program.
+            None => {
+                self.described.insert(path.clone());
+                ShardsList::new(path.clone())
+            }
         };
         self.lists.insert(path.clone(), list);
         Ok(())
@@ -148,19 +164,104 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Takes in a list that lies there already: its pointer is made anew from its bytes.
-    fn adopt(&mut self, given: &ListRef, info: &mut super::Info) -> Result<()> {
+    /// Takes in what an info describes: the list and all below it, without what is there already.
+    fn merge(&mut self, given: &ListRef, info: &mut super::Info) -> Result<()> {
         let path = &given.file.path;
         split_of(path)?;
-        let bytes = self.store.get(path)?;
-        let algorithms = &self.state.info.structure().algorithms;
-        compare(algorithms, &given.file, &[&bytes]).map_err(|e| e.at(self.store.locate(path)).within("updated_infos"))?;
-        let list = ShardsList::parse(path, &bytes).map_err(|e| e.at(self.store.locate(path)))?;
-        let pointer = list.pointer(digest_all(algorithms, &[&bytes]));
-        if self.pointer(path)?.is_some_and(|now| now.file == pointer.file) {
+        let now = self.pointer(path)?;
+        let same = |p: &ListRef| p.file == given.file && p.examples == given.examples && p.shards == given.shards;
+        if now.as_ref().is_some_and(same) {
             return Ok(());
         }
-        self.hang(pointer, info)
+        let (bytes, in_place) = aside::find(self.store, self.algorithms(), &given.file)?;
+        let list = ShardsList::parse(path, &bytes).map_err(|e| e.at(self.store.locate(path)))?;
+        if (list.examples, list.count_shards()) != (given.examples, given.shards) {
+            return Err(Error::corrupt(format!(
+                "the list holds {} examples in {} shards, its info says {} in {}",
+                list.examples,
+                list.count_shards(),
+                given.examples,
+                given.shards
+            ))
+            .at(self.store.locate(path)));
+        }
+        if !self.lists.contains_key(path) {
+            let replaced = match &now {
+                Some(_) => match self.load(path) {
+                    Ok(()) => false,
+                    // Another program wrote a new list in the place of the one that is named.
+                    Err(e) if in_place && e.code() == Code::Corrupt => true,
+                    Err(e) => return Err(e),
+                },
+                None => true,
+            };
+            if replaced && in_place && self.whole(&list)? {
+                self.described.insert(path.clone());
+                let pointer = list.pointer(digest_all(self.algorithms(), &[&bytes]));
+                self.lists.insert(path.clone(), list);
+                return self.hang(pointer, info);
+            }
+        }
+        self.described.insert(path.clone());
+        let known: BTreeSet<RelPath> = self.list(path)?.shards.iter().filter_map(|s| s.path().ok().cloned()).collect();
+        for shard in list.shards.iter().filter(|s| s.path().is_ok_and(|p| !known.contains(p))) {
+            self.there(shard)?;
+        }
+        self.add(path, list.shards)?;
+        list.children.iter().try_for_each(|child| {
+            self.below(path, child)?;
+            self.merge(child, info)
+        })
+    }
+
+    /// Whether all lists below this one lie in their places as they are described. A shard that is gone is an error.
+    fn whole(&self, list: &ShardsList) -> Result<bool> {
+        list.shards.iter().try_for_each(|shard| self.there(shard))?;
+        for child in &list.children {
+            self.below(&list.path, child)?;
+            let (bytes, in_place) = aside::find(self.store, self.algorithms(), &child.file)?;
+            let path = &child.file.path;
+            let below = ShardsList::parse(path, &bytes).map_err(|e| e.at(self.store.locate(path)))?;
+            if !in_place || !self.whole(&below)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn there(&self, shard: &ShardInfo) -> Result<()> {
+        shard.files.iter().try_for_each(|file| match self.store.head(&file.path) {
+            Err(e) if e.code() == Code::NotFound => {
+                Err(e.remedy("copy all that the worker wrote, then merge; nothing was changed"))
+            }
+            other => other.map(|_| ()),
+        })
+    }
+
+    fn below(&self, list: &RelPath, child: &ListRef) -> Result<()> {
+        if parent_list(&child.file.path)?.as_ref() == Some(list) {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("children_shard_lists: '{}' does not lie in a directory of the list's", child.file.path))
+            .at(self.store.locate(list)))
+    }
+
+    /// Keeps the text of lists that are about to be replaced and that an info may still stand for; gives what was written.
+    fn keep_aside(&mut self, lists: &[(RelPath, Vec<u8>)]) -> Result<Vec<RelPath>> {
+        let mut kept = Vec::new();
+        // A split's own list is no worker's.
+        for (path, new) in lists.iter().filter(|(path, _)| depth(path) > 2) {
+            let old = match self.store.get(path) {
+                Ok(old) if old != *new => old,
+                Err(e) if e.code() != Code::NotFound => return Err(e),
+                _ => continue,
+            };
+            let few = || ShardsList::parse(path, &old).is_ok_and(|l| l.children.len() + l.shards.len() <= FEW);
+            if self.described.contains(path) || few() {
+                kept.extend(aside::keep(self.store, &digest_all(self.algorithms(), &[&old]), &old)?);
+            }
+        }
+        Ok(kept)
     }
 
     /// The new bytes of every list that changes, deepest first, up to (and with) `ceiling` or the root, and the pointers to
@@ -208,20 +309,22 @@ pub(super) fn commit(
         if changes.is_empty() {
             return Ok(false);
         }
-        let mut tree = Tree::new(store, state, None);
+        let mut tree = Tree::new(store, state, false);
         let mut info = changes.info.unwrap_or_else(|| state.info.clone());
-        let files: Vec<RelPath> =
+        let mut files: Vec<RelPath> =
             changes.shards.iter().flat_map(|(_, s)| s).flat_map(|s| s.files.iter().map(|f| f.path.clone())).collect();
         for (path, shards) in changes.shards {
             tree.add(&path, shards)?;
         }
-        for list in &changes.lists {
-            tree.adopt(list, &mut info)?;
-        }
+        // A list before those below it, so that they are added to what it holds.
+        let mut given: Vec<&ListRef> = changes.lists.iter().collect();
+        given.sort_by_key(|list| depth(&list.file.path));
+        given.into_iter().try_for_each(|list| tree.merge(list, &mut info).map_err(|e| e.within("updated_infos")))?;
         let lists = tree.finish(&mut info, None)?.lists;
         let root = info.to_bytes()?;
         let changed = root != state.root;
         if changed {
+            files.extend(tree.keep_aside(&lists)?);
             if durable {
                 store.flush(&files)?;
             }
@@ -233,49 +336,55 @@ pub(super) fn commit(
     })
 }
 
-/// Writes the lists of a worker with a path of its own, up to `<split>/<own>/shards_list.json`, which nothing names yet, and
-/// gives the pointers to those. Where the root already leads to them the whole change is committed instead, since a list
-/// that is named must not change under its readers.
-pub(super) fn write_own(store: &dyn Store, own: &RelPath, durable: bool, shards: ShardsByList) -> Result<Vec<ListRef>> {
+/// Writes the lists of what one session wrote, which nothing names yet, and gives the pointers to the topmost: for a worker with
+/// a path of its own up to `<split>/<own>/shards_list.json`, else those that hold the shards. They stand for exactly this
+/// session, whatever others with the same path wrote: a list whose place is taken is kept aside.
+pub(super) fn write_own(store: &dyn Store, own: Option<&RelPath>, durable: bool, shards: ShardsByList) -> Result<Vec<ListRef>> {
+    let Some((first, _)) = shards.first() else { return Ok(Vec::new()) };
+    let leaf = depth(first);
     exclusively(store, true, durable, |state| {
-        let mut tops = Vec::new();
-        let mut by_split: BTreeMap<String, ShardsByList> = BTreeMap::new();
+        let algorithms = &state.info.structure().algorithms;
+        let ceiling = match own {
+            // Without checksums nothing tells two lists of one name apart: those below it have names that are used once.
+            Some(own) => depth(own) + if algorithms.is_empty() { 3 } else { 2 },
+            None => leaf,
+        };
+        let mut tree = Tree::new(store, state, true);
+        let mut files: Vec<RelPath> = Vec::new();
         for (path, shards) in shards {
-            by_split.entry(split_of(&path)?.to_owned()).or_default().push((path, shards));
+            files.extend(shards.iter().flat_map(|s| s.files.iter().map(|f| f.path.clone())));
+            tree.add(&path, shards)?;
         }
-        let mut info = state.info.clone();
-        let (mut lists, mut files) = (Vec::new(), Vec::new());
-        for (split, shards) in by_split {
-            let dir = RelPath::parse(&split)?.join(own.as_str())?;
-            let top = dir.join(LIST)?;
-            let published = Tree::new(store, state, None).pointer(&top)?.is_some();
-            let mut tree = Tree::new(store, state, Some(dir));
-            for (path, shards) in shards {
-                files.extend(shards.iter().flat_map(|s| s.files.iter().map(|f: &FileInfo| f.path.clone())));
-                tree.add(&path, shards)?;
+        let rendered = tree.finish(&mut state.info.clone(), Some(ceiling.min(leaf)))?;
+        for (path, bytes) in rendered.lists {
+            match store.create(&path, &[&bytes]) {
+                Ok(()) => files.push(path),
+                Err(e) if e.code() == Code::AlreadyExists && !algorithms.is_empty() => {
+                    if store.get(&path)? != bytes {
+                        files.extend(aside::keep(store, &digest_all(algorithms, &[&bytes]), &bytes)?);
+                    }
+                }
+                Err(e) => return Err(e),
             }
-            let rendered = tree.finish(&mut info, if published { None } else { Some(depth(&top)) })?;
-            if published {
-                let list = tree.list(&top)?;
-                let bytes = list.render()?;
-                tops.push(list.pointer(digest_all(&state.info.structure().algorithms, &[&bytes])));
-            }
-            lists.extend(rendered.lists);
-            tops.extend(rendered.tops);
         }
         if durable {
             store.flush(&files)?;
         }
-        let root = info.to_bytes()?;
-        if root == state.root {
-            for (path, bytes) in &lists {
-                store.replace(path, &[bytes], Expected::Any)?;
+        Ok(rendered.tops)
+    })
+}
+
+/// Removes what workers with this path wrote and nothing names: all of it, for a path that is used once.
+pub(super) fn discard(store: &dyn Store, own: &RelPath) -> Result<()> {
+    exclusively(store, true, false, |state| {
+        for split in SPLITS {
+            let dir = RelPath::parse(split)?.join(own.as_str())?;
+            if Tree::new(store, state, false).pointer(&dir.join(LIST)?)?.is_some() {
+                continue;
             }
-        } else {
-            let journal = Journal::new(&state.root, root, lists)?;
-            journal.write(store, durable)?;
-            journal.apply(store, Expected::Version(&state.version), durable)?;
+            let found = store.list(Some(&dir))?.map(|entry| entry.map(|e| e.path)).collect::<Result<Vec<_>>>()?;
+            found.iter().try_for_each(|path| store.delete(path))?;
         }
-        Ok(tops)
+        progress::dead_sessions(store, own.as_str())?.into_iter().try_for_each(|(session, _)| session.end(store))
     })
 }

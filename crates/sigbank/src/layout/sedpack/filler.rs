@@ -13,6 +13,7 @@ use crate::uri::RelPath;
 use serde_json::{Value, json};
 use sigbank_format::model::Metadata;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names generated in a directory before a new one is drawn at the level above.
@@ -29,8 +30,8 @@ pub struct FillerOptions {
     /// Whether a power failure after the commit loses nothing.
     pub durable: bool,
     /// Whether finishing makes visible what killed writers of the same path finished; by default a writer without a path of its
-    /// own does. A worker with a path is usually run again from its beginning, and would have its shards twice. `Some(false)`
-    /// gives up what they finished for good.
+    /// own does. A worker with a path is usually run again from its beginning, and would have its shards twice: it gives up what
+    /// they finished for good, as does `Some(false)`.
     pub adopt: Option<bool>,
     /// Whether finishing updates the root; by default a writer without a path of its own does.
     pub update_root: Option<bool>,
@@ -106,6 +107,8 @@ pub struct Filler {
     jobs: usize,
     process: u32,
     adopted: Adopted,
+    given_up: Adopted,
+    infos: Vec<ListRef>,
 }
 
 /// What a filler took over from killed writers.
@@ -146,6 +149,8 @@ impl Filler {
             jobs: 0,
             process: std::process::id(),
             adopted: Adopted::default(),
+            given_up: Adopted::default(),
+            infos: Vec::new(),
             dataset,
             options,
         })
@@ -201,6 +206,7 @@ impl Filler {
                 algorithms: structure.algorithms.clone(),
                 own: self.own().to_owned(),
                 finished: Mutex::default(),
+                failed: AtomicBool::new(false),
                 spare: Mutex::default(),
             });
             let pool = Pool::start(&shared, self.options.threads)?;
@@ -233,11 +239,17 @@ impl Filler {
     /// metadata than the open shard's close it and open a new one, none or empty ones keep it.
     ///
     /// # Errors
-    /// `Invalid` names the attribute; the record is not written then, and the filler goes on.
+    /// `Invalid` names the attribute; the record is not written then, and the filler goes on. `Storage` when an earlier shard could
+    /// not be written.
     pub fn append(&mut self, split: &str, record: &RawRecord<'_>, group: Option<&GroupMetadata>) -> Result<()> {
         if self.process != std::process::id() {
             return Err(Error::invalid("this filler belongs to the process that made it")
                 .remedy("make one filler in each process, with a relative path of its own"));
+        }
+        if self.running.as_ref().is_some_and(|(shared, _)| shared.failed.load(Ordering::Relaxed)) {
+            return Err(Error::storage("an earlier shard could not be written, so this example was not taken")
+                .at(self.dataset.store().location())
+                .remedy("end the filler: it names what was written and says what is missing"));
         }
         let bytes = self.builders.measure(record)?;
         let at = self.open_shard(split, group, bytes)?;
@@ -249,20 +261,28 @@ impl Filler {
     /// Closes the open shards and waits for all of them. Shards that could not be written are an error that says how many
     /// records are missing; the others are in the result all the same.
     pub(super) fn close_all(&mut self) -> (Written, Result<()>) {
-        let mut failed = Ok(());
+        let (mut missing, mut shards, mut first) = (0, 0, None);
         for at in 0..self.open.len() {
-            if self.open.get(at).is_some_and(|o| !o.shard.is_empty())
+            let examples = self.open.get(at).map_or(0, |o| o.shard.len() as u64);
+            if examples > 0
                 && let Err(e) = self.close(at)
             {
-                failed = Err(e);
+                (missing, shards) = (missing + examples, shards + 1);
+                first.get_or_insert(e);
             }
         }
+        let handed = self.jobs + shards;
         self.open.clear();
         let mut written = Written::default();
-        let Some((shared, mut pool)) = self.running.take() else { return (written, failed) };
+        let failed = |first: Option<Error>, missing: u64, shards: usize| match first {
+            Some(e) => Err(
+                e.within(format!("{shards} of {handed} shards with {missing} examples could not be written and are not listed"))
+            ),
+            None => Ok(()),
+        };
+        let Some((shared, mut pool)) = self.running.take() else { return (written, failed(first, missing, shards)) };
         pool.join();
         drop(pool);
-        let (mut missing, mut shards, mut first) = (0, 0, None);
         let mut by_list: ShardsByList = Vec::new();
         let mut place: BTreeMap<RelPath, usize> = BTreeMap::new();
         for done in std::mem::take(&mut *shared.finished.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -288,17 +308,11 @@ impl Filler {
                 }
             }
         }
-        if let Some(e) = first {
-            failed = Err(e.within(format!(
-                "{shards} of {} shards with {missing} examples could not be written and are not listed",
-                self.jobs
-            )));
-        }
         written.shards = by_list;
         if let Ok(shared) = Arc::try_unwrap(shared).map_err(|_| ()) {
             written.sessions.push(shared.session);
         }
-        (written, failed)
+        (written, failed(first, missing, shards))
     }
 
     /// Closes the open shards, waits for the threads and, where this filler updates the root, makes everything visible. Gives
@@ -314,14 +328,14 @@ impl Filler {
         }
         let (written, failed) = self.close_all();
         let store = self.dataset.inner.store.clone();
-        let adopt = self.options.adopt.unwrap_or(self.options.relative_path.is_none() && self.updates_root());
-        let (adopted, dead) = match (adopt, self.options.adopt) {
-            (true, _) => self.dataset.adopt(self.own())?,
-            // Said on purpose: nobody shall adopt them later either.
-            (false, Some(false)) => {
-                (Vec::new(), progress::dead_sessions(&*store, self.own())?.into_iter().map(|(s, _)| s).collect())
-            }
-            (false, _) => Default::default(),
+        let default = self.options.relative_path.is_none() && self.updates_root();
+        let adopt = self.options.adopt.unwrap_or(default);
+        let (adopted, dead) = match adopt {
+            true => self.dataset.adopt(self.own())?,
+            // A writer of the default path that leaves the root alone leaves them to the one that does not.
+            false if self.own().is_empty() && self.options.adopt.is_none() => Default::default(),
+            // Nobody shall adopt them later either, and have them twice.
+            false => (Vec::new(), self.give_up()?),
         };
         for (_, shards) in &adopted {
             self.adopted.shards += shards.len() as u64;
@@ -329,23 +343,33 @@ impl Filler {
         }
         let sessions = written.sessions.into_iter().chain(dead);
         let shards: ShardsByList = adopted.into_iter().chain(written.shards).collect();
-        let tops = match (&self.options.relative_path, self.updates_root()) {
-            (_, true) => {
-                self.dataset.publish(Written { shards, sessions: sessions.collect() }, self.options.durable)?;
-                Vec::new()
-            }
-            (Some(own), false) => {
-                let tops = commit::write_own(&*store, own, self.options.durable, shards)?;
-                end(&*store, sessions)?;
-                tops
-            }
-            (None, false) => {
-                let lists = shards.iter().map(|(list, shards)| self.dataset.write_leaf(list, shards)).collect::<Result<_>>()?;
-                end(&*store, sessions)?;
-                lists
-            }
-        };
-        failed.map(|()| tops)
+        if self.updates_root() {
+            self.dataset.publish(Written { shards, sessions: sessions.collect() }, self.options.durable)?;
+        } else {
+            self.infos = commit::write_own(&*store, self.options.relative_path.as_ref(), self.options.durable, shards)?;
+            end(&*store, sessions)?;
+        }
+        failed.map(|()| self.infos.clone())
+    }
+
+    /// Ends the sessions of killed writers of the same path.
+    fn give_up(&mut self) -> Result<Vec<Session>> {
+        let dead = progress::dead_sessions(self.dataset.store(), self.own())?;
+        for (_, records) in &dead {
+            self.given_up.shards += records.len() as u64;
+            self.given_up.records += records.iter().map(|r| r.shard.examples).sum::<u64>();
+        }
+        Ok(dead.into_iter().map(|(session, _)| session).collect())
+    }
+
+    /// The pointers that [`Filler::finish`] gives, also where it failed for some of the shards.
+    pub fn infos(&self) -> &[ListRef] {
+        &self.infos
+    }
+
+    /// What killed writers of the same path had finished and finishing left out for good.
+    pub fn given_up(&self) -> Adopted {
+        self.given_up
     }
 
     /// What finishing took over from killed writers.
@@ -397,15 +421,6 @@ impl Dataset {
         })?;
         end(self.store(), written.sessions)?;
         if done { self.refresh() } else { Ok(()) }
-    }
-
-    /// Writes a list that nothing names yet.
-    fn write_leaf(&self, path: &RelPath, shards: &[ShardInfo]) -> Result<ListRef> {
-        let mut list = super::ShardsList::new(path.clone());
-        list.shards.extend_from_slice(shards);
-        let bytes = list.render()?;
-        self.store().create(path, &[&bytes])?;
-        Ok(list.pointer(sigbank_format::checksum::digest_all(&self.info().structure().algorithms, &[&bytes])))
     }
 }
 

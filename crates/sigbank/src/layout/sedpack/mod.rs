@@ -1,6 +1,7 @@
 //! The Sedpack layout: packed, split, compressed, hashed shards, listed in a tree of `shards_list.json` under one root,
 //! `dataset_info.json`. Byte-compatible with the reference package `sedpack` 0.2.0; its format document is the source.
 
+mod aside;
 mod bench;
 mod builder;
 mod check;
@@ -207,6 +208,15 @@ impl Dataset {
         })?;
         self.refresh()?;
         Ok(FileInfo { path: RelPath::parse(ROOT)?, checksums: self.checksums() })
+    }
+
+    /// Removes what workers with this path wrote and nothing names, for a coordinator that gives up on them. The path must not
+    /// be used again meanwhile.
+    ///
+    /// # Errors
+    /// `Storage` where a file cannot be removed.
+    pub fn discard(&self, own: &RelPath) -> Result<()> {
+        commit::discard(self.store(), own)
     }
 
     /// Begins to fill the dataset.

@@ -10,6 +10,7 @@ use sigbank_format::checksum::{Algorithm, MultiHasher};
 use sigbank_format::compress::Compression;
 use sigbank_format::model::Metadata;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     /// The writer's path below the split, empty for the default.
     pub(super) own: String,
     pub(super) finished: Mutex<Vec<Option<Finished>>>,
+    /// Whether a shard could not be written.
+    pub(super) failed: AtomicBool,
     /// Builders whose memory can be used again.
     pub(super) spare: Mutex<Vec<Builder>>,
 }
@@ -119,6 +122,7 @@ impl Shared {
         let result = result.unwrap_or_else(|_| Err(Error::storage("writing the shard panicked; please report this")));
         let result = result.map_err(|e| e.at(self.store.locate(&job.path)));
         self.spare(&mut job);
+        self.failed.fetch_or(result.is_err(), Ordering::Relaxed);
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = finished.get_mut(job.number) {
             *slot = Some(Finished { list: job.list, examples, result });

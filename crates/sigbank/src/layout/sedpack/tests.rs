@@ -3,6 +3,8 @@ use crate::layout::{Sink, read};
 use crate::store::{Expected, MemoryStore};
 use serde_json::json;
 
+mod merging;
+
 fn object(value: serde_json::Value) -> Metadata {
     value.as_object().unwrap().clone()
 }
@@ -218,10 +220,10 @@ fn workers_lists_are_merged_by_the_coordinator() {
     assert_eq!(
         paths,
         [
-            "test/job/w0/shards_list.json",
             "train/job/w0/shards_list.json",
-            "test/job/w1/shards_list.json",
-            "train/job/w1/shards_list.json"
+            "test/job/w0/shards_list.json",
+            "train/job/w1/shards_list.json",
+            "test/job/w1/shards_list.json"
         ]
     );
     dataset.write_config(None, pointers.clone()).unwrap();
@@ -385,22 +387,22 @@ fn a_failed_shard_is_counted_and_the_others_are_published() {
     use crate::store::fault::{Fault, FaultStore, Op, Rule};
     let store = Arc::new(FaultStore::new(Arc::new(MemoryStore::new())));
     let dataset = Dataset::create_store(store.clone(), info("", 2)).unwrap();
-    store.add(Rule::new(Fault::Fail(Error::storage("the disk is full"))).on(Op::Write).nth(2));
+    store.add(Rule::new(Fault::Fail(Error::storage("the disk is full"))).on(Op::Write).nth(3));
     let mut filler = dataset.filler(FillerOptions::default()).unwrap();
     (0..6).for_each(|n| append(&mut filler, "train", n, None));
     let e = filler.finish().unwrap_err();
     let text = "1 of 3 shards with 2 examples could not be written and are not listed: the disk is full";
     assert!(e.code() == Code::Storage && e.to_string().contains(text), "{e}");
-    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5]);
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 3]);
     // A commit that cannot write its lists is finished by the next one.
     store.add(Rule::new(Fault::Fail(Error::storage("the disk is full"))).on(Op::Replace).always());
     let mut filler = dataset.filler(FillerOptions::default()).unwrap();
     append(&mut filler, "train", 6, None);
     filler.finish().unwrap_err();
     dataset.refresh().unwrap();
-    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5]);
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 3]);
     store.heal();
     fill(&dataset, "train", 7..8, 1);
-    assert_eq!(numbers(&dataset, "train"), [0, 1, 4, 5, 6, 7]);
+    assert_eq!(numbers(&dataset, "train"), [0, 1, 2, 3, 6, 7]);
     dataset.check(&[], &mut |_, _| true).unwrap();
 }
