@@ -2,32 +2,53 @@
 
 use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
-use sigbank::layout;
-use std::io::Write;
+use serde_json::{Value, json};
+use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairPlan};
+use sigbank::layout::{self, Source};
+use sigbank::{Code, Error};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 /// Verify a dataset: every checksum from the root down, and that each shard holds what its list says
 ///
 /// Exits with 1 and names the first file at fault when something is wrong.
+///
+/// With --repair, finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
+/// nothing lists are, lists, counts and checksums are built anew. No shard file is changed, moved or deleted. It asks first.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
+    /// Put right what is wrong
+    #[arg(long)]
+    repair: bool,
+    /// Say what a repair would do and change nothing; exits with 1 where there is something to do
+    #[arg(long, requires = "repair", conflicts_with = "yes")]
+    dry_run: bool,
+    /// Repair without asking
+    #[arg(long, requires = "repair")]
+    yes: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.repair {
+        return repair(args, out);
+    }
     let source = layout::open(&args.dataset)?;
-    let bar = ProgressBar::new(0).with_style(style("{bar:40} {pos}/{len} shards, {eta} left"));
-    let verified = source.verify(&mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-        true
-    });
+    let bar = bar();
+    let verified = source.verify(&mut counted(&bar));
     bar.finish_and_clear();
-    let verified = verified?;
+    let verified = verified.map_err(|e| match (e.code(), e.remedy_text()) {
+        (Code::Corrupt | Code::NotFound, None) => e.remedy(format!("see what can be put right: {}", dry_run(args))),
+        (Code::Corrupt | Code::NotFound, Some(remedy)) => {
+            let both = format!("{remedy}; or see what can be put right: {}", dry_run(args));
+            e.remedy(both)
+        }
+        _ => e,
+    })?;
     let root = source.root_digest()?;
     if args.json {
         writeln!(
@@ -40,6 +61,106 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "ok: {shards}, {records}, {} verified; root {root}", text::bytes(verified.bytes))?;
     }
     Ok(())
+}
+
+fn dry_run(args: &Args) -> String {
+    format!("sigbank check --repair --dry-run {}", args.dataset)
+}
+
+fn bar() -> ProgressBar {
+    ProgressBar::new(0).with_style(style("{bar:40} {pos}/{len} shards, {eta} left"))
+}
+
+/// Shows (done, all) and never stops.
+pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
+    |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        true
+    }
+}
+
+fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let dataset = Dataset::open_to_repair(Path::new(&args.dataset), OpenOptions::default())?;
+    let bar = bar();
+    let plan = dataset.plan_repair(&mut counted(&bar));
+    bar.finish_and_clear();
+    let plan = plan?;
+    if !args.json {
+        print_plan(&plan, out)?;
+        out.flush()?;
+    }
+    let applied = if plan.is_empty() || args.dry_run {
+        false
+    } else {
+        let sure = args.yes || ask(&plan, args)?;
+        if sure {
+            dataset.repair(&plan)?;
+        }
+        sure
+    };
+    let root = dataset.root_digest()?;
+    if args.json {
+        writeln!(out, "{}", as_json(&plan, applied, &root))?;
+    } else if applied {
+        writeln!(out, "repaired; root {root}")?;
+    } else if plan.is_empty() {
+        writeln!(out, "nothing to repair; root {root}")?;
+    }
+    if applied || plan.is_empty() { Ok(()) } else { Err(Failure::Todo) }
+}
+
+/// Asks on the terminal whether to go on.
+fn ask(plan: &RepairPlan, args: &Args) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let todo = text::some(plan.actions.len() as u64, "thing");
+        return Err(Error::invalid(format!("{todo} to repair, and no terminal to ask on"))
+            .at(&args.dataset)
+            .remedy(format!("add --yes to repair without being asked, or look first: {}", dry_run(args)))
+            .into());
+    }
+    let mut err = io::stderr();
+    if args.json {
+        print_plan(plan, &mut err)?;
+    }
+    write!(err, "Repair this? Type yes to go on: ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+fn print_plan(plan: &RepairPlan, out: &mut dyn Write) -> Result<(), Failure> {
+    for a in &plan.actions {
+        let examples = match a.kind {
+            RepairKind::FinishCommit | RepairKind::GiveUpCommit => String::new(),
+            _ => format!(" ({})", text::some(a.examples, "example")),
+        };
+        writeln!(out, "{} {}{examples}: {}", a.kind.as_str(), a.path, a.reason)?;
+    }
+    for note in &plan.notes {
+        writeln!(out, "leave {}: {}", note.path, note.reason)?;
+    }
+    if !plan.is_empty() {
+        let said = |kind, verb: &str| {
+            let (shards, examples) = plan.count(kind);
+            format!("{} with {} {verb}", text::some(shards, "shard"), text::some(examples, "example"))
+        };
+        let of_lists = plan.count(RepairKind::AdoptList);
+        let lists = format!("{} with {}", text::some(of_lists.0, "list"), text::some(of_lists.1, "example"));
+        let (dropped, adopted) = (said(RepairKind::DropShard, "dropped"), said(RepairKind::AdoptShard, "and"));
+        writeln!(out, "in all: {dropped}, {adopted} {lists} adopted")?;
+    }
+    Ok(())
+}
+
+fn as_json(plan: &RepairPlan, applied: bool, root: &str) -> Value {
+    let actions = plan.actions.iter().map(|a| {
+        json!({"action": a.kind.as_str(), "path": a.path.as_str(), "split": a.split, "examples": a.examples, "reason": a.reason})
+    });
+    let notes = plan.notes.iter().map(|n| json!({"path": n.path.as_str(), "reason": n.reason}));
+    json!({"ok": applied || plan.is_empty(), "repaired": applied, "actions": actions.collect::<Vec<_>>(),
+        "left_alone": notes.collect::<Vec<_>>(), "root": root})
 }
 
 /// A template that is known to be right; a plain bar otherwise.

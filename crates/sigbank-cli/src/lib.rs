@@ -36,6 +36,8 @@ enum Failure {
     Library(Error),
     /// Standard output could not be written.
     Output(io::Error),
+    /// There is something to do; all is said.
+    Todo,
 }
 
 impl From<Error> for Failure {
@@ -77,6 +79,10 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Ok(()) => 0,
         // Whoever read our output had enough of it.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(Failure::Todo) => {
+            let _ = out.flush();
+            1
+        }
         Err(Failure::Output(e)) => {
             eprintln_quietly(&format!("error: standard output: {e}"));
             1

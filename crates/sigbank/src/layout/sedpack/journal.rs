@@ -30,7 +30,7 @@ fn sha256(bytes: &[u8]) -> String {
     digest_all(&[Algorithm::Sha256], &[bytes]).concat()
 }
 
-fn place() -> Result<RelPath> {
+pub(super) fn place() -> Result<RelPath> {
     RelPath::parse(".sigbank/journal.json")
 }
 

@@ -13,17 +13,22 @@ mod lists;
 mod pool;
 mod progress;
 mod reader;
+mod relist;
+mod repair;
 mod sink;
 mod state;
 mod structure;
 mod table;
+mod transfer;
 
 pub use bench::decode_all;
 pub use filler::{Adopted, Filler, FillerOptions, Written};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
+pub use repair::{RepairAction, RepairKind, RepairNote, RepairPlan};
 pub use sink::SedpackSink;
 pub use structure::{ShardFileType, Structure};
+pub use transfer::{Assembly, Origin};
 
 use crate::error::{Code, Error, Result};
 use crate::layout::{RowSink, Source, Split, Units, Verified};

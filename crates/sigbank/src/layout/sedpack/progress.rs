@@ -72,14 +72,12 @@ fn entries(store: &dyn Store) -> Result<Vec<(String, RelPath)>> {
     Ok(found)
 }
 
-/// Reads a record that a writer of the path `own` left. A torn one is none: its shard was not flushed either.
-fn read(store: &dyn Store, path: &RelPath, own: &str) -> Result<Option<Record>> {
+/// Reads a record and the path of the writer that left it. A torn one is none: its shard was not flushed either.
+fn read(store: &dyn Store, path: &RelPath) -> Result<Option<(String, Record)>> {
     let parse = |value: Value| {
-        if value.get("relative_path_from_split")?.as_str()? != own {
-            return None;
-        }
+        let own = value.get("relative_path_from_split")?.as_str()?.to_owned();
         let list = RelPath::parse(value.get("list")?.as_str()?).ok()?;
-        Some(Record { list, shard: ShardInfo::parse(value.get("shard")?).ok()? })
+        Some((own, Record { list, shard: ShardInfo::parse(value.get("shard")?).ok()? }))
     };
     match store.get(path) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().and_then(parse)),
@@ -88,26 +86,44 @@ fn read(store: &dyn Store, path: &RelPath, own: &str) -> Result<Option<Record>> 
     }
 }
 
-/// Sessions of writers that died, with the finished shards of each. While the sessions are held nobody else adopts them.
-pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session, Vec<Record>)>> {
-    if !store.capabilities().locks {
-        return Ok(Vec::new());
-    }
+/// A session that left records.
+pub(super) struct Found {
+    /// The session itself, held, where its writer is dead; none where that lives.
+    pub(super) session: Option<Session>,
+    /// What a dead one left: each record with the path of its writer.
+    pub(super) records: Vec<(String, Record)>,
+}
+
+/// Every session that left records. While the dead ones are held nobody else adopts them.
+pub(super) fn sessions(store: &dyn Store) -> Result<Vec<Found>> {
     let mut by_session: BTreeMap<String, Vec<RelPath>> = BTreeMap::new();
     for (id, path) in entries(store)? {
         by_session.entry(id).or_default().push(path);
     }
     let mut all = Vec::new();
     for (id, mut paths) in by_session {
-        let Some(guard) = store.try_lock(&lock_name(&id))? else { continue };
-        paths.sort_unstable();
         let mut records = Vec::new();
-        for path in &paths {
-            records.extend(read(store, path, own)?);
+        let session = store.try_lock(&lock_name(&id))?.map(|guard| Session { id, alive: Some(guard) });
+        if session.is_some() {
+            paths.sort_unstable();
+            for path in &paths {
+                records.extend(read(store, path)?);
+            }
         }
-        if !records.is_empty() {
-            all.push((Session { id, alive: Some(guard) }, records));
-        }
+        all.push(Found { session, records });
     }
     Ok(all)
+}
+
+/// Sessions of dead writers of the path `own`, with the finished shards of each. While the sessions are held nobody else adopts
+/// them.
+pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session, Vec<Record>)>> {
+    if !store.capabilities().locks {
+        return Ok(Vec::new());
+    }
+    let of_own = |found: Found| {
+        let records: Vec<Record> = found.records.into_iter().filter(|(path, _)| path == own).map(|(_, r)| r).collect();
+        found.session.filter(|_| !records.is_empty()).map(|session| (session, records))
+    };
+    Ok(sessions(store)?.into_iter().filter_map(of_own).collect())
 }

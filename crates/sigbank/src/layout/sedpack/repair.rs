@@ -1,0 +1,277 @@
+//! Repairing a dataset: a plan of what to do, which changes nothing, and carrying it out in one commit.
+//!
+//! What is listed and not there, or not as it was written, is dropped; what is there, whole and not listed is adopted; lists that
+//! are lost or do not fit are built anew from what is left, and counts and checksums from the lowest list up to the root. No shard
+//! file is changed, moved or deleted.
+
+mod dropped;
+mod examine;
+mod plan;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use super::aside;
+use super::commit::{PATIENCE, ROOT_LOCK};
+use super::journal::{self, Journal};
+use super::progress::{self, Record};
+use super::reader::Reader;
+use super::state::State;
+use super::{Dataset, OpenOptions, ROOT};
+use crate::error::{Code, Error, Result};
+use crate::store::{Expected, LockGuard, Store, lock};
+use crate::uri::RelPath;
+use bytes::Bytes;
+use examine::{Examiner, Subject, Verdict};
+use plan::{Candidates, decide};
+use sigbank_format::checksum::digest_all;
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use survey::Survey;
+
+/// What is done to one shard or list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RepairKind {
+    /// A commit that a killed writer began is finished.
+    FinishCommit,
+    /// A commit that was begun is given up, because another program wrote the root since.
+    GiveUpCommit,
+    /// A listed shard is listed no longer: it is gone, or not as it was written.
+    DropShard,
+    /// A listed shard is whole, but its entry has another count or lacks checksums.
+    CorrectShard,
+    /// A whole shard that was not listed is listed, after those that are.
+    AdoptShard,
+    /// A list that nothing led to is reached from the root.
+    AdoptList,
+    /// A list is written anew, or the pointer to it is.
+    RebuildList,
+}
+
+impl RepairKind {
+    /// The word for it, in messages and JSON.
+    ///
+    /// ```
+    /// assert_eq!(sigbank::layout::sedpack::RepairKind::DropShard.as_str(), "drop");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FinishCommit => "finish commit",
+            Self::GiveUpCommit => "give up commit",
+            Self::DropShard => "drop",
+            Self::CorrectShard => "correct",
+            Self::AdoptShard => "adopt",
+            Self::AdoptList => "adopt list",
+            Self::RebuildList => "rebuild list",
+        }
+    }
+}
+
+/// One thing that a repair does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepairAction {
+    /// What is done.
+    pub kind: RepairKind,
+    /// To which shard or list.
+    pub path: RelPath,
+    /// The split that it belongs to; `dataset_info.json` for what concerns the root.
+    pub split: String,
+    /// Examples that are dropped or adopted, or that the shard or the list itself holds now.
+    pub examples: u64,
+    /// Why, and where a damaged file stays.
+    pub reason: String,
+}
+
+/// Something that a repair leaves as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepairNote {
+    /// The shard or list.
+    pub path: RelPath,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a repair will do, see [`Dataset::plan_repair`]. It holds for the state of the dataset that it was made of.
+#[derive(Debug, Clone, Default)]
+pub struct RepairPlan {
+    /// In the order in which a person wants to read them; nothing to do where there are none.
+    pub actions: Vec<RepairAction>,
+    /// What lies there and is left alone.
+    pub notes: Vec<RepairNote>,
+    fingerprint: [String; 2],
+    /// What no list names was left out of account.
+    guarded: bool,
+    /// Adopts files of which nothing but themselves is known.
+    bare: bool,
+    /// New texts of lists, deepest first, and of the root where it changes.
+    lists: Vec<(RelPath, Vec<u8>)>,
+    root: Option<Vec<u8>>,
+    adopted: Vec<RelPath>,
+    /// Texts of workers' lists that are replaced: an info of theirs may still stand for them.
+    aside: Vec<Bytes>,
+    recheck: Vec<Subject>,
+    rejected: Vec<Record>,
+}
+
+/// How long a shard may be there before its writer has left a record of it.
+const SETTLED: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 250 });
+
+impl RepairPlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Shards and examples of all actions of one kind.
+    pub fn count(&self, kind: RepairKind) -> (u64, u64) {
+        self.actions.iter().filter(|a| a.kind == kind).fold((0, 0), |(n, examples), a| (n + 1, examples + a.examples))
+    }
+}
+
+impl Dataset {
+    /// Opens a dataset in order to repair it: as [`Dataset::open`], but the error for a root that is lost or cannot be read says what
+    /// can be done.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`]. A `dataset_info.json` that is lost or damaged is beyond repair: nothing else says what the records are.
+    pub fn open_to_repair(root: &Path, options: OpenOptions) -> Result<Self> {
+        Self::open(root, options).map_err(|e| match e.code() {
+            Code::NotFound if !root.is_dir() => e,
+            Code::NotFound | Code::Corrupt | Code::Invalid => e.within("beyond repair").remedy(format!(
+                "restore {ROOT} from a copy; or move it away, create a dataset with the same dataset_structure in this folder, and repair \
+                 that: it adopts the lists and shards that lie there"
+            )),
+            _ => e,
+        })
+    }
+
+    /// Finds out what is wrong with the dataset and what a repair would do about it. Nothing is changed. Every listed shard is
+    /// read and compared with its checksums, every shard that is not listed is read whole; `progress` hears (shards done, shards in
+    /// all) and stops the run by `false`.
+    ///
+    /// # Errors
+    /// `Corrupt` where the root cannot be read, or where all shards are as they were written and contradict `dataset_structure`;
+    /// `Conflict` where a list is lost while a writer is at work, or the run was stopped; `Storage` where a file cannot be read for
+    /// other reasons than its bytes, which is no proof of damage.
+    ///
+    /// ```
+    /// # use sigbank::layout::sedpack::{Dataset, FillerOptions, Info, RepairKind};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let structure = serde_json::json!({"saved_data_description": [{"name": "x", "dtype": "uint8", "shape": [1]}]});
+    /// # let info = Info::new(Default::default(), structure.as_object().cloned().unwrap_or_default())?;
+    /// let dataset = Dataset::create(dir.path(), info)?;
+    /// let mut filler = dataset.filler(FillerOptions::default())?;
+    /// filler.append("train", &[&[7]], None)?;
+    /// filler.finish()?;
+    /// assert!(dataset.plan_repair(&mut |_, _| true)?.is_empty());
+    /// let shard = dataset.shard_infos("train", 0, 1)?.remove(0);
+    /// std::fs::remove_file(dir.path().join(shard.path()?.as_str()))?;
+    /// let plan = dataset.plan_repair(&mut |_, _| true)?;
+    /// assert_eq!((plan.actions[0].kind, plan.actions[0].examples), (RepairKind::DropShard, 1));
+    /// dataset.repair(&plan)?;
+    /// dataset.check(&[], &mut |_, _| true)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn plan_repair(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<RepairPlan> {
+        let store = self.store();
+        let survey = {
+            // Where nothing can be written nobody else writes either.
+            let _guard = match root_lock(store) {
+                Err(e) if e.code() == Code::Conflict => return Err(e),
+                guard => guard.ok().flatten(),
+            };
+            Survey::take(store, self.inner.options.allow_newer)?
+        };
+        let structure = survey.info.structure().clone();
+        let reader = Reader::new(&structure)?;
+        let candidates = Candidates::of(&survey)?;
+        let subjects: Vec<Subject> = candidates.all.iter().map(|c| c.subject.clone()).collect();
+        let examiner = Examiner { store, algorithms: &structure.algorithms, reader: &reader };
+        let verdicts = examiner.all(&subjects, progress)?;
+        decide(survey, candidates, verdicts)
+    }
+
+    /// Carries a plan out, in one commit: a repair that is killed has changed nothing, or is finished by the next writer or
+    /// repair. Of what it dropped a memory stays in `.sigbank/dropped.json`: a later repair does not take the damaged file for a whole
+    /// one, and lists the shard again, with its metadata, when its file was restored from a copy.
+    ///
+    /// # Errors
+    /// `Conflict` where the dataset changed since the plan was made; nothing is changed then.
+    pub fn repair(&self, plan: &RepairPlan) -> Result<()> {
+        if plan.is_empty() {
+            return Ok(());
+        }
+        let store = self.store();
+        if !store.capabilities().write {
+            return Err(Error::read_only("the dataset cannot be written here").at(store.location()));
+        }
+        let begun = Instant::now();
+        if plan.bare {
+            std::thread::sleep(SETTLED.saturating_sub(begun.elapsed()));
+        }
+        let _guard = root_lock(store)?;
+        let now = Survey::take(store, self.inner.options.allow_newer)?;
+        if now.fingerprint[0] != plan.fingerprint[0]
+            || (!plan.guarded && (now.guarded.is_some() || now.fingerprint[1] != plan.fingerprint[1]))
+        {
+            return Err(changed().at(store.location()));
+        }
+        self.still_damaged(&now, &plan.recheck)?;
+        match journal::recover(store, true) {
+            Err(e) if plan.count(RepairKind::GiveUpCommit).0 > 0 && matches!(e.code(), Code::Corrupt | Code::NotFound) => {
+                store.delete(&journal::place()?)?;
+            }
+            done => drop(done?),
+        }
+        if !plan.rejected.is_empty() || !now.dropped.is_empty() {
+            dropped::write(store, &plan.rejected)?;
+        }
+        let state = State::load(store, self.inner.options.allow_newer, None)?;
+        if !plan.lists.is_empty() || plan.root.is_some() {
+            let durable = store.capabilities().flush;
+            let mut files = plan.adopted.clone();
+            for text in &plan.aside {
+                files.extend(aside::keep(store, &digest_all(&state.info.structure().algorithms, &[text]), text)?);
+            }
+            if durable {
+                store.flush(&files)?;
+            }
+            let root = plan.root.clone().unwrap_or_else(|| state.root.to_vec());
+            let journal = Journal::new(&state.root, root, plan.lists.clone())?;
+            journal.write(store, durable)?;
+            journal.apply(store, Expected::Version(&state.version), durable)?;
+        }
+        if store.capabilities().locks {
+            let planned: HashSet<&RelPath> = now.recorded.iter().filter_map(|(_, r)| r.shard.path().ok()).collect();
+            for found in progress::sessions(store)? {
+                // One that died meanwhile is the next repair's.
+                let all_planned = found.records.iter().all(|(_, r)| r.shard.path().is_ok_and(|p| planned.contains(p)));
+                found.session.filter(|_| all_planned).map_or(Ok(()), |session| session.end(store))?;
+            }
+        }
+        self.refresh()
+    }
+
+    /// What is to be dropped may have been restored since.
+    fn still_damaged(&self, now: &Survey, subjects: &[Subject]) -> Result<()> {
+        let structure = now.info.structure();
+        let reader = Reader::new(structure)?;
+        let examiner = Examiner { store: self.store(), algorithms: &structure.algorithms, reader: &reader };
+        for verdict in examiner.all(subjects, &mut |_, _| true)? {
+            if matches!(verdict, Verdict::Whole | Verdict::Other(..)) {
+                return Err(changed().at(self.store().location()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn changed() -> Error {
+    Error::conflict("the dataset changed since the repair was planned; nothing was repaired").remedy("repair again")
+}
+
+fn root_lock(store: &dyn Store) -> Result<Option<LockGuard>> {
+    let capabilities = store.capabilities();
+    if capabilities.locks && capabilities.write { lock(store, ROOT_LOCK, PATIENCE).map(Some) } else { Ok(None) }
+}
