@@ -235,8 +235,14 @@ impl<R: Read> Records<R> {
             if self.end == self.buffer.len() {
                 // A little over the record, so that the next one of the same length fits behind its own header.
                 let grown = held.saturating_mul(2).max(BUFFER).min(wanted.saturating_add(BUFFER));
-                self.buffer.reserve_exact(grown.saturating_sub(held));
-                self.buffer.resize(grown, 0);
+                match held {
+                    // New pages are zero already, and of a small file's most are never touched.
+                    0 => self.buffer = vec![0; grown],
+                    _ => {
+                        self.buffer.reserve_exact(grown.saturating_sub(held));
+                        self.buffer.resize(grown, 0);
+                    }
+                }
             }
             let room = self.buffer.get_mut(self.end..).unwrap_or_default();
             match self.source.read(room) {

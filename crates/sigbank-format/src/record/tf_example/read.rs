@@ -261,12 +261,13 @@ fn count(packed: &[u8]) -> usize {
 }
 
 /// Reads numbers from 0 to 255 in the form in which they are always written: from 128 on, the byte itself, whose high bit says
-/// "not the last", and then a 1. So what follows a byte with a high bit is left out. False where they are not in this form.
+/// "not the last", and then a 1. So what follows a byte with a high bit is left out. `out` has a place for each number that ends in
+/// `packed`. False where they are not in this form.
 fn small(packed: &[u8], out: &mut [u8]) -> bool {
     if packed.len() == out.len() {
-        // None is left out, so none may have its high bit.
+        // As many bytes as numbers: none has its high bit.
         copy(packed, out);
-        return packed.is_ascii();
+        return true;
     }
     let (mut at, mut follows, mut other) = (0, 0u8, 0u8);
     for &byte in packed {
@@ -278,7 +279,8 @@ fn small(packed: &[u8], out: &mut [u8]) -> bool {
         other |= follows.wrapping_neg() & (byte ^ 1);
         follows = byte >> 7;
     }
-    at == out.len() && follows == 0 && other == 0
+    // One more than numbers end where the last byte has its high bit.
+    at == out.len() && other == 0
 }
 
 /// Reads a float16 array of `len` bytes from a TensorProto.
