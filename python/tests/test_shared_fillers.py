@@ -103,7 +103,7 @@ def test_a_killed_run_is_added_with_a_warning_or_given_up(tmp_path: Path) -> Non
             with Dataset({str(path)!r}).filler() as filler:
                 for i in range(7):
                     filler.write_example({{"x": np.full(3, i, np.float32), "i": i}}, "train")
-                while not glob.glob({str(path / ".sigbank/progress/*.json")!r}):
+                while not any(map(os.path.getsize, glob.glob({str(path / ".sigbank/progress/*")!r}))):
                     time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
         """

@@ -1,20 +1,26 @@
-//! What a killed writer leaves for the next one: a small record for each shard it finished,
-//! `.sigbank/progress/<session>.<number>.json`. Readers never look there. A session is alive while its lock is held.
+//! What a killed writer leaves for the next one: a small record for each shard it finished, a line of
+//! `.sigbank/progress/<session>.jsonl`, or `<session>.<number>.json` where the store has no logs. Readers never look there. A
+//! session is alive while its lock is held. Nothing is flushed: what a power failure leaves of a record or of its shard is
+//! compared with checksums.
 
 use super::lists::ShardInfo;
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, LockGuard, Store};
+use crate::store::{DirEntry, LockGuard, Log, Store};
 use crate::uri::RelPath;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const DIR: &str = ".sigbank/progress";
+/// How the name of a file of many records ends.
+const LINES: &str = ".jsonl";
 
 /// One writer's session.
 #[derive(Debug)]
 pub(super) struct Session {
     id: String,
     alive: Option<LockGuard>,
+    /// Where its records are appended; none where each is an object.
+    log: Option<Box<dyn Log>>,
 }
 
 /// A finished shard and the list it belongs into.
@@ -36,12 +42,18 @@ impl Session {
         } else {
             None
         };
-        Ok(Self { id: id.to_owned(), alive })
+        let log = store.create_log(&RelPath::parse(DIR)?.join(&format!("{id}{LINES}"))?)?;
+        Ok(Self { id: id.to_owned(), alive, log })
     }
 
     /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.
     pub(super) fn record(&self, store: &dyn Store, number: usize, own: &str, list: &RelPath, shard: &ShardInfo) -> Result<()> {
-        let record = json!({"relative_path_from_split": own, "list": list.as_str(), "shard": shard.to_value()});
+        let record =
+            json!({"number": number, "relative_path_from_split": own, "list": list.as_str(), "shard": shard.to_value()});
+        if let Some(log) = &self.log {
+            // A line of its own, also behind one that could not be written whole.
+            return log.append(format!("\n{record}\n").as_bytes());
+        }
         let name = format!("{}.{number:08}.json", self.id);
         store.create(&RelPath::parse(DIR)?.join(&name)?, &[record.to_string().as_bytes()])
     }
@@ -72,18 +84,28 @@ fn entries(store: &dyn Store) -> Result<Vec<(String, RelPath)>> {
     Ok(found)
 }
 
-/// Reads a record and the path of the writer that left it. A torn one is none: its shard was not flushed either.
-fn read(store: &dyn Store, path: &RelPath) -> Result<Option<(String, Record)>> {
+/// Reads records and the path of the writer that left each, in the order of their numbers. A torn one is none: its shard was
+/// not flushed either.
+fn read(store: &dyn Store, paths: &[RelPath]) -> Result<Vec<(String, Record)>> {
     let parse = |value: Value| {
         let own = value.get("relative_path_from_split")?.as_str()?.to_owned();
         let list = RelPath::parse(value.get("list")?.as_str()?).ok()?;
-        Some((own, Record { list, shard: ShardInfo::parse(value.get("shard")?).ok()? }))
+        let number = value.get("number").and_then(Value::as_u64);
+        Some((number, own, Record { list, shard: ShardInfo::parse(value.get("shard")?).ok()? }))
     };
-    match store.get(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok().and_then(parse)),
-        Err(e) if e.code() == Code::NotFound => Ok(None),
-        Err(e) => Err(e),
+    let mut found = Vec::new();
+    for path in paths {
+        let bytes = match store.get(path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.code() == Code::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        let lines = path.file_name().ends_with(LINES);
+        let texts = bytes.split(|&b| lines && b == b'\n').filter(|text| !text.is_empty());
+        found.extend(texts.filter_map(|text| serde_json::from_slice(text).ok().and_then(parse)));
     }
+    found.sort_by_key(|(number, ..)| *number);
+    Ok(found.into_iter().map(|(_, own, record)| (own, record)).collect())
 }
 
 /// A session that left records.
@@ -102,14 +124,10 @@ pub(super) fn sessions(store: &dyn Store) -> Result<Vec<Found>> {
     }
     let mut all = Vec::new();
     for (id, mut paths) in by_session {
-        let mut records = Vec::new();
-        let session = store.try_lock(&lock_name(&id))?.map(|guard| Session { id, alive: Some(guard) });
-        if session.is_some() {
-            paths.sort_unstable();
-            for path in &paths {
-                records.extend(read(store, path)?);
-            }
-        }
+        let alive = store.try_lock(&lock_name(&id))?;
+        let session = alive.map(|guard| Session { id, alive: Some(guard), log: None });
+        paths.sort_unstable();
+        let records = if session.is_some() { read(store, &paths)? } else { Vec::new() };
         all.push(Found { session, records });
     }
     Ok(all)
@@ -121,9 +139,97 @@ pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session
     if !store.capabilities().locks {
         return Ok(Vec::new());
     }
-    let of_own = |found: Found| {
+    let mut all = Vec::new();
+    for found in sessions(store)? {
+        let Some(session) = found.session else { continue };
+        if found.records.is_empty() {
+            // It died before its first shard was whole.
+            session.end(store)?;
+            continue;
+        }
         let records: Vec<Record> = found.records.into_iter().filter(|(path, _)| path == own).map(|(_, r)| r).collect();
-        found.session.filter(|_| !records.is_empty()).map(|session| (session, records))
-    };
-    Ok(sessions(store)?.into_iter().filter_map(of_own).collect())
+        if !records.is_empty() {
+            all.push((session, records));
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::sedpack::{FileInfo, local};
+    use crate::store::{Expected, LocalStore, MemoryStore};
+
+    fn shard(n: usize) -> ShardInfo {
+        let path = RelPath::parse(&format!("train/d/{n}.fb")).unwrap();
+        ShardInfo::new(FileInfo { path, checksums: vec![format!("{n:064x}")] }, 1, Default::default())
+    }
+
+    fn left(store: &dyn Store) -> Vec<RelPath> {
+        store.list(Some(&RelPath::parse(DIR).unwrap())).unwrap().map(|e| e.unwrap().path).collect()
+    }
+
+    /// Records of two shards, the second one first.
+    fn two(store: &dyn Store, id: &str) -> Session {
+        let session = Session::begin(store, id).unwrap();
+        for n in [1, 0] {
+            session.record(store, n, "", &RelPath::parse("train/d/shards_list.json").unwrap(), &shard(n)).unwrap();
+        }
+        session
+    }
+
+    #[test]
+    fn records_come_back_in_order_and_are_one_file_where_the_store_has_logs() {
+        let dir = tempfile::tempdir().unwrap();
+        let on_disk = local(LocalStore::open(dir.path()).unwrap()).unwrap();
+        for (store, files) in [(&on_disk as &dyn Store, 1), (&MemoryStore::new(), 2)] {
+            let session = two(store, "a");
+            assert_eq!(left(store).len(), files);
+            assert!(dead_sessions(store, "").unwrap().is_empty(), "its writer lives");
+            drop(session);
+            assert!(dead_sessions(store, "other").unwrap().is_empty());
+            let (session, records) = dead_sessions(store, "").unwrap().remove(0);
+            assert_eq!(records.iter().map(|r| r.shard.clone()).collect::<Vec<_>>(), [shard(0), shard(1)]);
+            session.end(store).unwrap();
+            assert!(left(store).is_empty());
+        }
+        assert!(dir.path().join(".sigbank/store").exists() && !dir.path().join(".sigbank/store/progress-a.lock").exists());
+    }
+
+    #[test]
+    fn a_torn_record_is_none_wherever_it_was_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = local(LocalStore::open(dir.path()).unwrap().durable(false)).unwrap();
+        drop(two(&store, "a"));
+        let path = left(&store).remove(0);
+        let whole = store.get(&path).unwrap();
+        let second = whole.iter().rposition(|&b| b == b'{').unwrap_or(0).min(whole.len() / 2);
+        for cut in second..whole.len() {
+            // A kill ends the file there, a power failure may leave zeros, and a full disk a part before the next record.
+            let mut zeros = whole[..cut].to_vec();
+            zeros.resize(whole.len(), 0);
+            let mut more = whole[..cut].to_vec();
+            more.extend_from_slice(&whole);
+            for (bytes, least) in [(&whole[..cut], 1), (&zeros, 1), (&more, 2)] {
+                store.replace(&path, &[bytes], Expected::Any).unwrap();
+                let (_, records) = dead_sessions(&store, "").unwrap().remove(0);
+                let whole_line = usize::from(cut + 1 == whole.len());
+                assert!(records.len() >= least && records.len() <= least + 1 + whole_line, "cut at {cut}: {}", records.len());
+                assert!(records.iter().all(|r| r.shard == shard(0) || r.shard == shard(1)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_that_died_without_a_record_is_cleaned_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = local(LocalStore::open(dir.path()).unwrap()).unwrap();
+        let session = Session::begin(&store, "a").unwrap();
+        assert!(dead_sessions(&store, "").unwrap().is_empty());
+        assert_eq!(left(&store).len(), 1);
+        drop(session);
+        assert!(dead_sessions(&store, "").unwrap().is_empty());
+        assert!(left(&store).is_empty());
+    }
 }
