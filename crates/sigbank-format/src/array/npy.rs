@@ -89,6 +89,11 @@ impl NpyReader {
         Ok(Self { src, header, info })
     }
 
+    /// Whether neighbouring elements of a row lie apart in the file.
+    pub(crate) fn is_fortran(&self) -> bool {
+        self.header.fortran_order && self.header.shape.iter().filter(|&&n| n != 1).count() > 1
+    }
+
     /// Rows of a Fortran-ordered array: in the file, the rows of one column (one position on all axes but the first) lie together.
     fn read_fortran(&self, start: usize, count: usize, out: &mut [u8]) -> Result<()> {
         let item = self.header.dtype.itemsize();
@@ -171,7 +176,7 @@ impl ColumnOrder<'_> {
 }
 
 /// Reverses the bytes of each number of a width.
-fn swap(bytes: &mut [u8], width: usize) {
+pub(crate) fn swap(bytes: &mut [u8], width: usize) {
     match width {
         2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|n| *n = u16::from_be_bytes(*n).to_le_bytes()),
         4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|n| *n = u32::from_be_bytes(*n).to_le_bytes()),

@@ -1,11 +1,23 @@
 //! NumPy's npz: a zip archive of npy members, stored or deflated, with zip64 sizes where they are needed.
+//!
+//! [`open`] reads any archive, array by array. [`ShardBuilder`] and [`ShardReader`] hold many records in one archive: each
+//! field's values stacked along a new first axis in one member.
+
+mod archive;
+mod column;
+mod member;
+mod shard_read;
+mod shard_write;
+
+pub use shard_read::ShardReader;
+pub use shard_write::ShardBuilder;
 
 use crate::array::ArrayReader;
 use crate::array::npy::NpyReader;
 use crate::array::source::{Section, Stream};
 use crate::error::{FormatError, FormatErrorKind, Result};
 use crate::limits::{FIRST_ALLOCATION, MAX_ARRAY_BYTES, MAX_NPY_HEADER};
-use crate::model::Array;
+use crate::model::{Array, FieldType, Schema};
 use crate::read_at::ReadAt;
 use bytes::Bytes;
 use std::collections::HashSet;
@@ -148,6 +160,22 @@ fn doubled_name(directory: Stream) -> Result<String> {
             return Ok(String::from_utf8_lossy(&name).into_owned());
         }
     }
+}
+
+/// The members of one field of a shard, with `.npy`.
+struct Names {
+    main: String,
+    /// Where the values of `bytes` start and end.
+    offsets: Option<String>,
+}
+
+/// The members of each field, as the Sedpack reference names them: the prefix of offsets is long enough to be the start of no field.
+fn member_names(schema: &Schema) -> impl Iterator<Item = Names> {
+    let longest = schema.fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    schema.fields.iter().map(move |field| Names {
+        main: format!("{}.npy", field.name),
+        offsets: matches!(field.ty, FieldType::Bytes { .. }).then(|| format!("len{:_<longest$}{}.npy", "", field.name)),
+    })
 }
 
 fn wrong_length(declared: u64, found: u64) -> FormatError {

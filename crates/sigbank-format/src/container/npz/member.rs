@@ -1,0 +1,320 @@
+//! The bytes of one member, at any position, inflated where they must be.
+
+use super::{MAX_DEFLATE_RATIO, Npz, failure, wrong_length};
+use crate::array::source::{Section, Stream};
+use crate::error::{FormatError, Result};
+use crate::limits::{FIRST_ALLOCATION, MAX_ARRAY_BYTES, MAX_NPY_HEADER};
+use crate::read_at::ReadAt;
+use bytes::Bytes;
+use flate2::bufread::DeflateDecoder;
+use libdeflater::{Crc, Decompressor};
+use std::io::{BufReader, Read, Take};
+use std::sync::Arc;
+use zip::CompressionMethod;
+
+/// A deflated member of at most so many bytes is inflated whole, which is faster, and kept.
+const WHOLE: u64 = 8 << 20;
+/// Most bytes of members that are kept.
+pub(super) const KEPT: u64 = 64 << 20;
+/// Deflated bytes read at a time.
+const INPUT: usize = 128 << 10;
+/// Bytes inflated at a time to get past them.
+const SKIP: usize = 64 << 10;
+/// As much of the end of an archive is read at once and kept: its directory, and all of a small archive.
+const TAIL: u64 = 32 << 10;
+
+/// A source whose end is in memory.
+pub(super) struct Tail {
+    src: Arc<dyn ReadAt>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    pub(super) fn new(src: Arc<dyn ReadAt>) -> Result<Self> {
+        let start = src.size().saturating_sub(TAIL);
+        let bytes = crate::array::source::read_up_to(&*src, start, TAIL as usize)?;
+        Ok(Self { src, start, bytes })
+    }
+}
+
+impl ReadAt for Tail {
+    fn size(&self) -> u64 {
+        self.src.size()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match offset.checked_sub(self.start) {
+            Some(at) => self.bytes[..].read_at(at, buf),
+            None => self.src.read_at(offset, buf),
+        }
+    }
+}
+
+/// Where a member lies in its archive.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u64,
+    packed: u64,
+    size: u64,
+    crc: u32,
+}
+
+impl Place {
+    fn section(&self, src: &Arc<dyn ReadAt>) -> Result<Section> {
+        Section::new(src.clone(), self.start, self.packed)
+    }
+    fn check(&self, found: u32) -> Result<()> {
+        match found == self.crc {
+            true => Ok(()),
+            false => Err(FormatError::corrupt(format!(
+                "the CRC-32 of its bytes is {found:08x}, and the archive declares {:08x}: the file is damaged",
+                self.crc
+            ))),
+        }
+    }
+}
+
+/// One member, open.
+pub(super) enum Member {
+    /// As it lies in the archive.
+    Stored(Stored),
+    /// Inflated into memory, its checksum checked.
+    Whole(Bytes),
+    /// Inflated as it is read: forward, or again from the start.
+    Streamed(Box<Streamed>),
+}
+
+impl Member {
+    /// Opens a member of an archive. Of a deflated one at most `keep` bytes are kept.
+    pub(super) fn open(npz: &mut Npz, index: usize, keep: u64) -> Result<Self> {
+        let (place, method) = {
+            let file = npz.archive.by_index_raw(index).map_err(failure)?;
+            if file.encrypted() {
+                return Err(FormatError::unsupported("it is encrypted"));
+            }
+            let start =
+                file.data_start().ok_or_else(|| FormatError::corrupt("the archive does not say where the member starts"))?;
+            let place = Place { start, packed: file.compressed_size(), size: file.size(), crc: file.crc32() };
+            (place, file.compression())
+        };
+        let src = &npz.src;
+        match method {
+            CompressionMethod::Stored if place.size == place.packed => {
+                Ok(Self::Stored(Stored { src: Arc::new(place.section(src)?), place, sum: Crc::new(), summed: 0 }))
+            }
+            CompressionMethod::Stored => Err(wrong_length(place.size, place.packed)),
+            CompressionMethod::Deflated => {
+                if place.size > MAX_ARRAY_BYTES + MAX_NPY_HEADER as u64 {
+                    return Err(FormatError::limit(format!(
+                        "{} bytes, inflated ({MAX_ARRAY_BYTES} of elements at most)",
+                        place.size
+                    )));
+                }
+                if place.size / MAX_DEFLATE_RATIO > place.packed {
+                    return Err(FormatError::corrupt(format!(
+                        "{} bytes cannot inflate to the {} declared",
+                        place.packed, place.size
+                    )));
+                }
+                if place.size <= WHOLE.min(keep) {
+                    whole(src, place)
+                } else {
+                    Ok(Self::Streamed(Box::new(Streamed::new(src, place)?)))
+                }
+            }
+            other => Err(FormatError::unsupported(format!("it is compressed by {other}; members of npz are stored or deflated"))),
+        }
+    }
+
+    /// Bytes that it holds in memory.
+    pub(super) fn kept(&self) -> u64 {
+        match self {
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Stored(_) | Self::Streamed(_) => 0,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Stored(stored) => stored.place.size,
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Streamed(streamed) => streamed.place.size,
+        }
+    }
+
+    /// The member as a source whose first bytes, a header, can be read.
+    pub(super) fn front(&mut self) -> Result<Arc<dyn ReadAt>> {
+        Ok(match self {
+            Self::Stored(stored) => stored.src.clone(),
+            Self::Whole(bytes) => Arc::new(bytes.clone()),
+            Self::Streamed(streamed) => {
+                let size = streamed.place.size;
+                // A header of NumPy's is 128 bytes or a little more; one that is longer is read again with all its length.
+                let mut bytes = vec![0; size.min(4096) as usize];
+                streamed.read_at(0, &mut bytes)?;
+                let long = match bytes.get(6..12) {
+                    Some(&[2 | 3, _, a, b, c, d]) => u64::from(u32::from_le_bytes([a, b, c, d])),
+                    Some(&[_, _, a, b, _, _]) => u64::from(u16::from_le_bytes([a, b])),
+                    _ => 0,
+                };
+                let all = size.min(12 + long.min(MAX_NPY_HEADER as u64)) as usize;
+                if all > bytes.len() {
+                    bytes.resize(all, 0);
+                    streamed.read_at(0, &mut bytes)?;
+                }
+                Arc::new(Front { bytes, size })
+            }
+        })
+    }
+
+    /// Fills `buf` from `at` on.
+    pub(super) fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Stored(stored) => stored.read_at(at, buf),
+            Self::Whole(bytes) => bytes.read_at(at, buf),
+            Self::Streamed(streamed) => streamed.read_at(at, buf),
+        }
+    }
+
+    /// `len` bytes from `at` on: the member's own memory, or `scratch`.
+    pub(super) fn window<'a>(&'a mut self, at: u64, len: usize, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        if let Self::Whole(bytes) = self {
+            let part = usize::try_from(at).ok().and_then(|at| bytes.get(at..)?.get(..len));
+            return part.ok_or_else(|| crate::read_at::past_end(at, len, bytes.len() as u64));
+        }
+        self.fill(at, len, scratch)?;
+        Ok(scratch)
+    }
+
+    /// Fills `scratch` with `len` bytes from `at` on. It grows with what arrives.
+    pub(super) fn fill(&mut self, at: u64, len: usize, scratch: &mut Vec<u8>) -> Result<()> {
+        scratch.clear();
+        while scratch.len() < len {
+            let have = scratch.len();
+            scratch.resize(len.min(have + have.max(FIRST_ALLOCATION)), 0);
+            self.read_at(at + have as u64, scratch.get_mut(have..).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// Inflates all of a member at once.
+fn whole(src: &Arc<dyn ReadAt>, place: Place) -> Result<Member> {
+    let section = place.section(src)?;
+    let packed = crate::array::source::read_up_to(&section, 0, usize::try_from(place.packed).unwrap_or(usize::MAX))?;
+    // At most 8 MiB, and found to be possible.
+    let mut bytes = vec![0; place.size as usize];
+    match Decompressor::new().deflate_decompress(&packed, &mut bytes) {
+        Ok(len) if len == bytes.len() => {}
+        Ok(len) => return Err(wrong_length(place.size, len as u64)),
+        Err(e) => return Err(FormatError::corrupt(format!("the deflated data are damaged: {e}"))),
+    }
+    place.check(libdeflater::crc32(&bytes))?;
+    Ok(Member::Whole(bytes.into()))
+}
+
+/// The first bytes of a source.
+struct Front {
+    bytes: Vec<u8>,
+    size: u64,
+}
+
+impl ReadAt for Front {
+    fn size(&self) -> u64 {
+        self.size
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.bytes[..].read_at(offset, buf)
+    }
+}
+
+/// A stored member. Its checksum is checked where it is read from the first element to its end.
+pub(super) struct Stored {
+    src: Arc<Section>,
+    place: Place,
+    sum: Crc,
+    /// As many bytes are in the sum.
+    summed: u64,
+}
+
+impl Stored {
+    fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        self.src.read_at(at, buf)?;
+        if self.summed == 0 && at > 0 && at <= MAX_NPY_HEADER as u64 {
+            // The npy header was read by another way.
+            let header = crate::array::source::read_up_to(&*self.src, 0, at as usize)?;
+            self.sum.update(&header);
+            self.summed = at;
+        }
+        if at == self.summed {
+            self.sum.update(buf);
+            self.summed += buf.len() as u64;
+            if self.summed == self.place.size && !buf.is_empty() {
+                self.place.check(self.sum.sum())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Deflated = DeflateDecoder<BufReader<Take<Stream>>>;
+
+/// A deflated member that is inflated as it is read. Its checksum is checked at its end.
+pub(super) struct Streamed {
+    src: Arc<dyn ReadAt>,
+    place: Place,
+    decoder: Deflated,
+    sum: Crc,
+    at: u64,
+    skipped: Vec<u8>,
+}
+
+impl Streamed {
+    fn new(src: &Arc<dyn ReadAt>, place: Place) -> Result<Self> {
+        let src: Arc<dyn ReadAt> = Arc::new(place.section(src)?);
+        let decoder = Self::decoder(&src);
+        Ok(Self { src, place, decoder, sum: Crc::new(), at: 0, skipped: Vec::new() })
+    }
+
+    fn decoder(src: &Arc<dyn ReadAt>) -> Deflated {
+        let input = (src.size().min(INPUT as u64) as usize).max(1);
+        DeflateDecoder::new(BufReader::with_capacity(input, Stream::new(src.clone(), 0).take(u64::MAX)))
+    }
+
+    fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        if at < self.at {
+            self.decoder = Self::decoder(&self.src);
+            (self.sum, self.at) = (Crc::new(), 0);
+        }
+        let mut skipped = std::mem::take(&mut self.skipped);
+        skipped.resize(SKIP, 0);
+        while self.at < at {
+            let step = (at - self.at).min(SKIP as u64) as usize;
+            self.fill(skipped.get_mut(..step).unwrap_or_default())?;
+        }
+        self.skipped = skipped;
+        self.fill(buf)
+    }
+
+    fn fill(&mut self, buf: &mut [u8]) -> Result<()> {
+        let mut rest = &mut buf[..];
+        while !rest.is_empty() {
+            let n = match self.decoder.read(rest) {
+                Ok(0) => return Err(wrong_length(self.place.size, self.at)),
+                Ok(n) => n,
+                Err(e) => return Err(FormatError::from(e).within("the deflated data")),
+            };
+            let (done, more) = rest.split_at_mut_checked(n).unwrap_or_default();
+            self.sum.update(done);
+            self.at += n as u64;
+            rest = more;
+        }
+        if self.at == self.place.size {
+            if self.decoder.read(&mut [0])? > 0 {
+                return Err(wrong_length(self.place.size, self.at + 1));
+            }
+            self.place.check(self.sum.sum())?;
+        }
+        Ok(())
+    }
+}
