@@ -3,8 +3,11 @@
 
 mod check;
 mod info;
+mod merge;
 mod pack;
+mod recompress;
 mod show;
+mod split;
 mod text;
 mod wave;
 
@@ -14,7 +17,7 @@ use sigbank::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-/// Datasets of signals: pack recordings, look at them, verify them.
+/// Datasets of signals: pack recordings, look at them, verify, repair, merge, divide and recompress them.
 #[derive(Parser)]
 #[command(name = "sigbank", version, max_term_width = 110)]
 struct Cli {
@@ -28,6 +31,9 @@ enum Command {
     Info(info::Args),
     Show(show::Args),
     Check(check::Args),
+    Merge(merge::Args),
+    Split(split::Args),
+    Recompress(recompress::Args),
 }
 
 /// Why a command ends early.
@@ -73,6 +79,9 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Command::Info(args) => (info::run(args, &mut out), args.json),
         Command::Show(args) => (show::run(args, &mut out), args.json),
         Command::Check(args) => (check::run(args, &mut out), args.json),
+        Command::Merge(args) => (merge::run(args, &mut out), args.json),
+        Command::Split(args) => (split::run(args, &mut out), args.json),
+        Command::Recompress(args) => (recompress::run(args, &mut out), args.json),
     };
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {

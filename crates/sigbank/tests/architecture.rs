@@ -14,7 +14,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("layout", &["error", "uri", "pages", "store"]),
     ("query", &["error", "uri", "store", "layout"]),
     ("loader", &["error", "uri", "pages", "store", "layout", "query"]),
-    ("convert", &["error", "uri", "store", "layout", "query"]),
+    ("convert", &["error", "uri", "store", "layout", "query", "loader"]),
 ];
 
 /// Crate → what it may depend on of this workspace.

@@ -16,22 +16,30 @@
 //! ```
 
 mod cast;
+mod merge;
 mod plan;
+mod recompress;
 mod recording;
 mod report;
+mod rewrite;
 mod run;
 mod scan;
 mod shares;
+mod split;
 mod staging;
 mod to_sedpack;
 mod windows;
 
 pub use cast::{Channels, magnitudes};
+pub use merge::{MergeReport, merge};
 pub use plan::{Cut, PackOptions, Plan, plan};
+pub use recompress::{RecompressOptions, RecompressReport, recompress};
 pub use report::{PackReport, Skipped};
+pub use rewrite::Written;
 pub use run::{Progress, run};
 pub use scan::{Candidate, ENDINGS, Found, Unpackable, scan};
 pub use shares::Shares;
+pub use split::{SplitBy, SplitOptions, SplitReport, split};
 pub use staging::Staging;
 pub use to_sedpack::{SedpackTarget, pack};
 pub use windows::Windows;

@@ -85,8 +85,13 @@ impl Shares {
         split_of
     }
 
+    /// The share of each, in the same order.
+    pub(super) fn fractions(&self) -> Vec<f64> {
+        self.0.iter().map(|s| s.1).collect()
+    }
+
     /// Whole files for each split: by largest remainder, then one for each empty split from the largest.
-    fn counts(&self, files: usize) -> Vec<usize> {
+    pub(super) fn counts(&self, files: usize) -> Vec<usize> {
         let exact: Vec<f64> = self.0.iter().map(|s| s.1 * files as f64).collect();
         let mut counts: Vec<usize> = exact.iter().map(|e| (e + 1e-6).floor() as usize).collect();
         let mut by_remainder: Vec<usize> = (0..counts.len()).collect();
@@ -109,7 +114,7 @@ impl Shares {
 
 /// FNV-1a of the name, mixed with the seed (the finaliser of SplitMix64). Part of what makes a split reproducible: it
 /// must never change.
-fn hash(seed: u64, name: &str) -> u64 {
+pub(super) fn hash(seed: u64, name: &str) -> u64 {
     let fnv = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let mut x = fnv ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -16,8 +16,8 @@ pub(super) type Rendered = (Vec<(RelPath, Vec<u8>)>, Vec<ListRef>);
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     lists: BTreeMap<RelPath, ShardsList>,
-    /// Each split's list.
-    tops: HashMap<String, RelPath>,
+    /// Each split's list, in the order of the splits.
+    tops: Vec<RelPath>,
 }
 
 /// The split that a path lies in.
@@ -30,7 +30,7 @@ impl Tree {
     pub(super) fn new(splits: &[(String, ListRef)], lists: impl Iterator<Item = ShardsList>) -> Self {
         Self {
             lists: lists.map(|list| (list.path.clone(), list)).collect(),
-            tops: splits.iter().map(|(split, top)| (split.clone(), top.file.path.clone())).collect(),
+            tops: splits.iter().map(|(_, top)| top.file.path.clone()).collect(),
         }
     }
 
@@ -39,13 +39,15 @@ impl Tree {
     }
 
     /// Makes the root lead to a list, where that is possible: behind what the lists above lead to already.
-    fn reach(&mut self, path: &RelPath, before: &dyn Fn(&RelPath) -> Option<ShardsList>) -> Result<bool> {
+    pub(super) fn reach(&mut self, path: &RelPath, before: &dyn Fn(&RelPath) -> Option<ShardsList>) -> Result<bool> {
         if self.lists.contains_key(path) {
             return Ok(true);
         }
         match parent_list(path)? {
-            None if self.tops.contains_key(split_of(path)) || !SPLITS.contains(&split_of(path)) => return Ok(false),
-            None => drop(self.tops.insert(split_of(path).to_owned(), path.clone())),
+            None if !SPLITS.contains(&split_of(path)) || self.tops.iter().any(|top| split_of(top) == split_of(path)) => {
+                return Ok(false);
+            }
+            None => self.tops.push(path.clone()),
             Some(parent) => {
                 if !self.reach(&parent, before)? {
                     return Ok(false);
@@ -92,7 +94,7 @@ impl Tree {
                     list.children.push(if same { child } else { new.keeping(&child) });
                 }
             }
-            let is_top = self.tops.get(split_of(&path)) == Some(&path);
+            let is_top = self.tops.contains(&path);
             let checksums = match as_it_lies(&list) {
                 Some(bytes) => digest_all(algorithms, &[&bytes]),
                 // A list that has become empty leads nowhere.
@@ -107,7 +109,7 @@ impl Tree {
             let pointer = list.pointer(checksums);
             if is_top { tops.push(pointer) } else { drop(pointers.insert(path, pointer)) }
         }
-        tops.sort_by_key(|top| SPLITS.iter().position(|split| *split == split_of(&top.file.path)));
+        tops.sort_by_key(|top: &ListRef| self.tops.iter().position(|path| *path == top.file.path));
         Ok((written, tops))
     }
 }

@@ -72,6 +72,15 @@ impl Assembly {
         })
     }
 
+    /// Makes sure that there is such a split, be it an empty one. Splits stand in the order in which they are first named.
+    ///
+    /// # Errors
+    /// `Invalid` for a split that Sedpack does not have.
+    pub fn split(&mut self, name: &str) -> Result<()> {
+        super::info::known_split(name)?;
+        self.tree.reach(&RelPath::parse(name)?.join(LIST)?, &|_| None).map(|_| ())
+    }
+
     /// Bytes of the shards that were copied so far.
     pub fn bytes(&self) -> u64 {
         self.bytes

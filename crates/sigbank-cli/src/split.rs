@@ -1,0 +1,61 @@
+//! `sigbank split`.
+
+use crate::check::{counted, style};
+use crate::merge::{counts, print_json};
+use crate::recompress::print_extra;
+use crate::{Failure, text};
+use indicatif::ProgressBar;
+use serde_json::{Map, Value, json};
+use sigbank::convert::{Shares, SplitBy, SplitOptions, split};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Divide a dataset anew into train, test and holdout
+///
+/// All examples are divided, whatever splits they are in. The same dataset, shares and seed give the same division. By shard and by
+/// key, shards are copied as they are; by example they are written anew with examples mixed, and the counts are the shares exactly.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset to read, which is not changed
+    dataset: PathBuf,
+    /// The folder to make
+    dest: PathBuf,
+    /// The share of the examples for each split, such as train=0.8,test=0.1,holdout=0.1
+    #[arg(long, value_name = "SHARES")]
+    split: Shares,
+    /// What stays together in one split: shard, example (nothing), or a key of the shards' custom metadata, of which each value is
+    /// then in one split only (key:NAME for a key of the name shard or example)
+    #[arg(long, value_name = "WHAT", default_value = "shard")]
+    by: SplitBy,
+    /// Decides what goes where
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Threads that compress, by example; 0: one a core, at most 4
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let options = SplitOptions { shares: args.split.clone(), seed: args.seed, by: args.by.clone(), threads: args.threads };
+    let what = if args.by == SplitBy::Example { "examples" } else { "shards" };
+    let bar = ProgressBar::new(0).with_style(style(&format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left")));
+    let report = split(&args.dataset, &args.dest, &options, &mut counted(&bar));
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json {
+        let groups: Map<String, Value> = report.groups.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
+        let more = json!({"groups": groups, "extra_files": report.extra_files});
+        return print_json(&report.written, &args.dest, more, out);
+    }
+    writeln!(out, "divided {} into {}: {}", args.dataset.display(), args.dest.display(), counts(&report.written))?;
+    if let SplitBy::Key(key) = &args.by {
+        let groups: Vec<_> = report.groups.iter().map(|(name, n)| format!("{name} {}", text::count(*n))).collect();
+        writeln!(out, "values of '{key}': {}", groups.join(", "))?;
+    }
+    print_extra(report.extra_files, out)?;
+    writeln!(out, "root {}", report.written.root)?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! `sigbank merge`, `split` and `recompress`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Bench, Said, npy, samples, sigbank, wav};
+use serde_json::json;
+use sigbank::layout;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Folders of recordings and a dataset of each: `one` (a.wav, b.wav) and `two` (c.wav), 100 samples a record.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for (name, files) in [("one", &["a.wav", "b.wav"][..]), ("two", &["c.wav"])] {
+        fs::create_dir(bench.path(&format!("{name}-in"))).unwrap();
+        for file in files {
+            let seed = i32::from(file.as_bytes()[0]);
+            fs::write(bench.path(&format!("{name}-in/{file}")), wav(&samples(seed, 1000), 1, 8000)).unwrap();
+        }
+        let args = ["pack", &format!("{name}-in"), name, "--window", "100", "--examples-per-shard", "2", "--compression", "LZ4"];
+        assert_eq!(bench.run(&args).code, 0);
+        fs::remove_dir_all(bench.path(&format!("{name}-in"))).unwrap();
+    }
+    bench
+}
+
+/// The source and the start of each record of a split, after a look at its samples.
+fn records(bench: &Bench, dataset: &str, split: &str) -> Vec<(String, i64)> {
+    let source = layout::open(bench.path(dataset).to_str().unwrap()).unwrap();
+    let all: Vec<u64> = (0..source.units(split).unwrap().records()).collect();
+    let rows = layout::read(&*source, split, &all, &[0, 1, 2]).unwrap();
+    let one = |row: Vec<Vec<u8>>| {
+        let (file, start) = (String::from_utf8(row[2].clone()).unwrap(), i64::from_le_bytes(row[1][..].try_into().unwrap()));
+        let whole = samples(i32::from(file.as_bytes()[0]), 1000);
+        assert_eq!(row[0], common::floats(&whole[start as usize..start as usize + 100]));
+        (file, start)
+    };
+    rows.into_iter().map(one).collect()
+}
+
+fn of(files: &[&str]) -> Vec<(String, i64)> {
+    files.iter().flat_map(|file| (0..10).map(move |i| ((*file).to_owned(), i * 100))).collect()
+}
+
+#[track_caller]
+fn done(bench: &Bench, args: &[&str]) -> Said {
+    let said = bench.run(args);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    said
+}
+
+#[test]
+fn merged_shards_are_those_of_all() {
+    let bench = bench();
+    let said = done(&bench, &["merge", "one", "two", "both"]);
+    assert!(said.out.starts_with("merged 2 datasets into both: 30 examples (train 30) in 15 shards, "), "{}", said.out);
+    assert!(said.out.trim_end().lines().last().unwrap().starts_with("root sha256:"), "{}", said.out);
+    assert_eq!(records(&bench, "both", "train"), of(&["a.wav", "b.wav", "c.wav"]));
+    let json = done(&bench, &["merge", "two", "one", "reversed", "--metadata-from", "one", "--json"]).json();
+    assert_eq!((&json["records"], &json["splits"][0]["units"], &json["renamed"]), (&json!(30), &json!(15), &json!(0)));
+    assert_eq!(records(&bench, "reversed", "train"), of(&["c.wav", "a.wav", "b.wav"]));
+    assert_eq!(done(&bench, &["check", "reversed", "--json"]).json()["root"], json["root"]);
+    bench.run(&["merge", "one", "two", "both"]).refused(&["both", "exists"]);
+    bench.run(&["merge", "one", "one", "new"]).refused(&["given twice"]);
+    bench.run(&["merge", "one", "two", "one/new"]).refused(&["lies in one"]);
+    bench.run(&["merge", "one", "new", "--metadata-from", "two"]).refused(&["--metadata-from"]);
+    done(&bench, &["recompress", "two", "other", "--compression", "zstd"]);
+    bench.run(&["merge", "one", "other", "new"]).refused(&["compression is ZSTD, there it is LZ4", "sigbank recompress"]);
+    assert!(!bench.path("new").exists() && bench.left().iter().all(|n| !n.starts_with('.')), "{:?}", bench.left());
+}
+
+#[test]
+fn divided_examples_are_all_there_once() {
+    let bench = bench();
+    let shares = ["--split", "train=0.8,test=0.1,holdout=0.1"];
+    let json =
+        done(&bench, &[&["split", "one", "parts", "--by", "example", "--seed", "3", "--json"], &shares[..]].concat()).json();
+    assert_eq!(json["groups"], json!({"train": 16, "test": 2, "holdout": 2}));
+    let parts = ["train", "test", "holdout"].map(|split| records(&bench, "parts", split));
+    assert_eq!(parts.each_ref().map(Vec::len), [16, 2, 2]);
+    let all: BTreeSet<_> = parts.concat().into_iter().collect();
+    assert_eq!(all, of(&["a.wav", "b.wav"]).into_iter().collect());
+    let said = done(&bench, &["split", "one", "shards", "--split", "train=0.5,test=0.5"]);
+    assert!(said.out.starts_with("divided one into shards: 20 examples (train 10, test 10) in 10 shards"), "{}", said.out);
+    bench
+        .run(&["split", "one", "new", "--split", "train=0.5,test=0.5", "--by", "subject"])
+        .refused(&["no key 'subject'", "it has none"]);
+    assert_eq!(bench.run(&["split", "one", "new", "--split", "train=0.5"]).code, 2);
+    assert_eq!(bench.run(&["split", "one", "new"]).code, 2);
+}
+
+#[test]
+fn a_recompressed_dataset_holds_the_same() {
+    let bench = bench();
+    let args = ["recompress", "one", "new", "--compression", "none", "--examples-per-shard", "16", "--checksums", "xxh64,md5"];
+    let said = done(&bench, &args);
+    assert!(said.out.starts_with("wrote one anew as new: 20 examples (train 20) in 2 shards\nroot xxh64:"), "{}", said.out);
+    assert_eq!(records(&bench, "new", "train"), of(&["a.wav", "b.wav"]));
+    assert_eq!(done(&bench, &["check", "new"]).code, 0);
+    bench.run(&["recompress", "one", "x", "--shard-file-type", "npz"]).refused(&["'npz' shards cannot have compression 'LZ4'"]);
+    bench.run(&["recompress", "none", "x", "--json"]).refused(&["none"]);
+    for command in ["merge", "split", "recompress", "check"] {
+        let said = sigbank(&[command, "--help"]);
+        assert!(said.code == 0 && said.out.contains("Usage: sigbank") && said.out.contains("--json"), "{}", said.err);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_run_is_invisible_and_the_next_one_cleans_up() {
+    let bench = Bench::new();
+    for i in 0..8 {
+        bench.write(&format!("{i}.npy"), npy("uint8", &[4 << 20], &vec![i; 4 << 20]));
+    }
+    bench.packed(&["--window", "4000", "--hop", "500", "--compression", "LZ4"]);
+    for args in [
+        &["recompress", "out", "new", "--compression", "LZMA"][..],
+        &["split", "out", "new", "--split", "train=1", "--by", "example"],
+        &["merge", "out", "new"],
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sigbank"));
+        let mut child = command.args(args).current_dir(bench.path("")).stdout(std::process::Stdio::null()).spawn().unwrap();
+        // Killed once it has begun to write; a merge of these may be done by then.
+        let begun = std::time::Instant::now();
+        let hidden = |n: &String| n.starts_with(".new") && bench.path(n).join("train").exists();
+        while !bench.left().iter().any(hidden) && child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed().as_secs() < 60);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let ended = child.try_wait().unwrap().is_some();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(ended || args[0] == "merge" || !bench.path("new").exists());
+        if bench.path("new").exists() {
+            assert_eq!(bench.run(&["check", "new"]).code, 0);
+            fs::remove_dir_all(bench.path("new")).unwrap();
+        }
+        done(&bench, &["merge", "out", "new"]);
+        let mut left = bench.left();
+        left.sort();
+        assert_eq!(left, ["new", "out"], "{args:?}");
+        fs::remove_dir_all(bench.path("new")).unwrap();
+    }
+}
