@@ -27,7 +27,6 @@ use plan::{Candidates, decide};
 use sigbank_format::checksum::digest_all;
 use std::collections::HashSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use survey::Survey;
 
 /// What is done to one shard or list.
@@ -102,8 +101,6 @@ pub struct RepairPlan {
     fingerprint: [String; 2],
     /// What no list names was left out of account.
     guarded: bool,
-    /// Adopts files of which nothing but themselves is known.
-    bare: bool,
     /// New texts of lists, deepest first, and of the root where it changes.
     lists: Vec<(RelPath, Vec<u8>)>,
     root: Option<Vec<u8>>,
@@ -113,9 +110,6 @@ pub struct RepairPlan {
     recheck: Vec<Subject>,
     rejected: Vec<Record>,
 }
-
-/// How long a shard may be there before its writer has left a record of it.
-const SETTLED: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 250 });
 
 impl RepairPlan {
     /// Whether there is nothing to do.
@@ -205,10 +199,6 @@ impl Dataset {
         let store = self.store();
         if !store.capabilities().write {
             return Err(Error::read_only("the dataset cannot be written here").at(store.location()));
-        }
-        let begun = Instant::now();
-        if plan.bare {
-            std::thread::sleep(SETTLED.saturating_sub(begun.elapsed()));
         }
         let _guard = root_lock(store)?;
         let now = Survey::take(store, self.inner.options.allow_newer)?;

@@ -252,7 +252,6 @@ pub(super) fn decide(survey: Survey, candidates: Candidates, verdicts: Vec<Verdi
         let replaced = survey.unnamed.iter().filter(|f| lists.iter().any(|(path, _)| *path == f.list.path));
         replaced.filter_map(|f| f.bytes.clone()).collect()
     };
-    plan.bare = candidates.all.iter().any(|c| c.origin == Origin::File && kept.contains(&c.path));
     rejected.retain(|path, _| !kept.contains(path));
     plan.rejected = rejected.into_values().collect();
     plan.rejected.sort_by(|a, b| a.shard.path().ok().cmp(&b.shard.path().ok()));

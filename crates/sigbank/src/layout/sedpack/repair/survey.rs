@@ -170,7 +170,15 @@ impl Survey {
             return Ok(());
         }
         let mut alive = 0;
-        for found in progress::sessions(store)? {
+        let sessions = match progress::sessions(store) {
+            // Where nothing can be written, nothing is repaired either; the plan can be looked at.
+            Err(e) if matches!(e.code(), Code::ReadOnly | Code::Unsupported) => {
+                self.guarded = Some("whether their writer is still at work cannot be seen from here".into());
+                return Ok(());
+            }
+            other => other?,
+        };
+        for found in sessions {
             alive += u64::from(found.session.is_none());
             for (own, record) in found.records {
                 hash(hasher, record.shard.path()?.as_str());
