@@ -196,12 +196,20 @@ class SedpackDataset:
         threads: int,
         seed: int | None = None,
         batch_size: int = 1,
-    ) -> BatchIterator: ...
+        objects: bool = False,
+    ) -> BatchIterator:
+        """With `objects`, text (in UTF-8) and bytes are arrays of `bytes` objects instead of lists."""
     def examples_from_paths(
         self, paths: Iterable[str], shuffle: int, threads: int, seed: int | None = None
     ) -> ExampleIterator: ...
     def batches_from_paths(
-        self, paths: Iterable[str], shuffle: int, threads: int, seed: int | None = None, batch_size: int = 1
+        self,
+        paths: Iterable[str],
+        shuffle: int,
+        threads: int,
+        seed: int | None = None,
+        batch_size: int = 1,
+        objects: bool = False,
     ) -> BatchIterator: ...
 
 def cli_main(argv: list[str]) -> int:

@@ -1,7 +1,8 @@
 //! `sigbank.open`: a dataset whatever its layout.
 
 use crate::errors::{missing_split, raise};
-use crate::iterate::{BatchIterator, own};
+use crate::give::own;
+use crate::iterate::BatchIterator;
 use crate::values::descr;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;

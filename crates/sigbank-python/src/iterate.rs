@@ -1,15 +1,13 @@
 //! Iterators over examples and batches, on the one loader.
 
-use crate::convert::{ArrayKind, Buffer};
 use crate::errors::raise;
-use crate::values::descr;
+use crate::give::{Giver, Held, givers};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyIterator, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyDict, PyIterator, PyList, PySlice};
 use sigbank::error::Code;
-use sigbank::format::model::{FieldType, Schema};
 use sigbank::layout::{Source, sedpack};
-use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle, Stored};
+use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,47 +15,6 @@ use std::time::Duration;
 const CHUNK: usize = 640 << 10;
 /// How long a wait lasts before Ctrl-C is looked for.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// One field as it is handed out.
-struct Giver {
-    name: Py<PyString>,
-    ty: FieldType,
-    kind: Option<ArrayKind>,
-}
-
-fn givers(py: Python<'_>, schema: &Schema, fields: Option<&[usize]>) -> PyResult<Vec<Giver>> {
-    let all: Vec<usize> = (0..schema.fields.len()).collect();
-    let chosen = fields.unwrap_or(&all).iter().filter_map(|&i| schema.fields.get(i));
-    let one = |f: &sigbank::format::model::Field| {
-        let kind = match (&f.ty, descr(py, &f.ty)?) {
-            (FieldType::Array { shape, .. }, Some(d)) => Some(ArrayKind::new(d, shape)),
-            _ => None,
-        };
-        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind })
-    };
-    chosen.map(one).collect()
-}
-
-/// A value that is not an array, as Python's own.
-pub fn own<'py>(py: Python<'py>, ty: &FieldType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    match ty {
-        FieldType::Int => {
-            let number = bytes.try_into().map(i64::from_le_bytes);
-            Ok(number.map_err(|_| pyo3::exceptions::PyValueError::new_err("8 bytes are expected"))?.into_pyobject(py)?.into_any())
-        }
-        FieldType::Str => PyString::from_bytes(py, bytes).map(Bound::into_any),
-        FieldType::Bytes { .. } | FieldType::Array { .. } => Ok(PyBytes::new(py, bytes).into_any()),
-    }
-}
-
-/// A column on its way to Python.
-enum Held {
-    Fixed(Py<Buffer>),
-    /// Fixed-size values that Python gets as its own objects.
-    Plain(sigbank::loader::PooledBuf),
-    Var(Vec<Vec<u8>>),
-    Stored(Vec<Stored>),
-}
 
 struct Pull {
     loader: Loader,
@@ -115,40 +72,9 @@ impl Pull {
     }
 
     fn hold(&self, py: Python<'_>, batch: Batch) -> PyResult<(usize, Vec<Held>)> {
-        let one = |(column, giver): (Column, &Giver)| match (column, &giver.kind) {
-            (Column::Fixed(memory), Some(_)) => Ok(Held::Fixed(Py::new(py, Buffer::new(memory))?)),
-            (Column::Fixed(memory), None) => Ok(Held::Plain(memory)),
-            (Column::Var(rows), _) => Ok(Held::Var(rows)),
-            (Column::Stored(rows), _) => Ok(Held::Stored(rows)),
-        };
+        let one = |(column, giver): (Column, &Giver)| giver.hold(py, column);
         Ok((batch.rows, batch.columns.into_iter().zip(&self.givers).map(one).collect::<PyResult<_>>()?))
     }
-}
-
-/// The bytes of one row of a column that holds values of one size.
-fn row_of(memory: &[u8], rows: usize, row: usize) -> &[u8] {
-    let len = memory.len() / rows.max(1);
-    memory.get(row * len..(row + 1) * len).unwrap_or_default()
-}
-
-fn give_row<'py>(py: Python<'py>, giver: &mut Giver, held: &Held, rows: usize, row: usize) -> PyResult<Bound<'py, PyAny>> {
-    match (held, &mut giver.kind) {
-        (Held::Fixed(buffer), Some(kind)) => kind.row(py, buffer.bind(py), row),
-        (Held::Fixed(_), None) => Err(pyo3::exceptions::PyTypeError::new_err("no dtype")),
-        (Held::Plain(memory), _) => own(py, &giver.ty, row_of(memory, rows, row)),
-        (Held::Var(values), _) => own(py, &giver.ty, values.get(row).map(Vec::as_slice).unwrap_or_default()),
-        (Held::Stored(values), _) => {
-            let value = values.get(row).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("row {row}")))?;
-            array(py, value.ty.as_ref().unwrap_or(&giver.ty), &value.bytes)
-        }
-    }
-}
-
-/// An array of its own from its bytes.
-fn array<'py>(py: Python<'py>, ty: &FieldType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let (FieldType::Array { shape, .. }, Some(dtype)) = (ty, descr(py, ty)?) else { return own(py, ty, bytes) };
-    let arguments = (PyTuple::new(py, shape)?, dtype, PyByteArray::new(py, bytes));
-    PyModule::import(py, "numpy")?.getattr("ndarray")?.call1(arguments)
 }
 
 /// Where batches come from.
@@ -308,8 +234,8 @@ impl Examples {
         }
         let example = PyDict::new(py);
         for (giver, held) in self.feed.givers().iter_mut().zip(&self.held) {
-            let value = give_row(py, giver, held, self.rows, self.row)?;
-            example.set_item(giver.name.bind(py), value)?;
+            let value = giver.row(py, held, self.rows, self.row)?;
+            example.set_item(giver.name(py), value)?;
         }
         self.row += 1;
         Ok(Some(example))
@@ -339,6 +265,12 @@ impl BatchIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
         Ok(Self(Mutex::new(Batches { feed: Feed::One(Box::new(Pull::new(py, source, options)?)), rebatch: None, short: None })))
     }
+    /// Batches whose text and bytes are arrays of `bytes` objects.
+    pub fn of_objects(self) -> Self {
+        let mut batches = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        batches.feed.givers().iter_mut().for_each(Giver::give_objects);
+        Self(Mutex::new(batches))
+    }
     pub fn chain(chain: Chain) -> Self {
         let rebatch = Some(chain.options.batch_size);
         Self(Mutex::new(Batches { feed: Feed::Chain(Box::new(chain)), rebatch, short: None }))
@@ -350,14 +282,8 @@ impl Batches {
         let Some((rows, held)) = self.feed.next(py)? else { return Ok(None) };
         let batch = PyDict::new(py);
         for (giver, held) in self.feed.givers().iter_mut().zip(&held) {
-            let value = match (held, &mut giver.kind) {
-                (Held::Fixed(buffer), Some(kind)) => kind.batch(py, buffer.bind(py), rows)?,
-                _ => {
-                    let all = (0..rows).map(|row| give_row(py, giver, held, rows, row)).collect::<PyResult<Vec<_>>>()?;
-                    PyList::new(py, all)?.into_any()
-                }
-            };
-            batch.set_item(giver.name.bind(py), value)?;
+            let value = giver.batch(py, held, rows)?;
+            batch.set_item(giver.name(py), value)?;
         }
         Ok(Some((rows, batch)))
     }

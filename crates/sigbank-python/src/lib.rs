@@ -3,6 +3,7 @@
 mod convert;
 mod dataset;
 mod errors;
+mod give;
 mod iterate;
 mod sedpack;
 mod tools;

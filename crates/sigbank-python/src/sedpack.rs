@@ -159,7 +159,7 @@ impl SedpackDataset {
         )
     }
 
-    #[pyo3(signature = (split, shards, repeat, shuffle, threads, seed=None, batch_size=1))]
+    #[pyo3(signature = (split, shards, repeat, shuffle, threads, seed=None, batch_size=1, objects=false))]
     #[allow(clippy::too_many_arguments)]
     fn batches(
         &self,
@@ -171,14 +171,13 @@ impl SedpackDataset {
         threads: usize,
         seed: Option<u64>,
         batch_size: usize,
+        objects: bool,
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
         let epochs = if repeat { None } else { Some(1) };
-        BatchIterator::new(
-            py,
-            &self.source,
-            sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) },
-        )
+        let options = sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) };
+        let batches = BatchIterator::new(py, &self.source, options)?;
+        Ok(if objects { batches.of_objects() } else { batches })
     }
 
     /// Examples of the shards that an iterator names by their paths.
@@ -195,7 +194,8 @@ impl SedpackDataset {
     }
 
     /// Batches of the shards that an iterator names by their paths.
-    #[pyo3(signature = (paths, shuffle, threads, seed=None, batch_size=1))]
+    #[pyo3(signature = (paths, shuffle, threads, seed=None, batch_size=1, objects=false))]
+    #[allow(clippy::too_many_arguments)]
     fn batches_from_paths(
         &self,
         py: Python<'_>,
@@ -204,9 +204,11 @@ impl SedpackDataset {
         threads: usize,
         seed: Option<u64>,
         batch_size: usize,
+        objects: bool,
     ) -> PyResult<BatchIterator> {
         let options = sigbank::loader::Options { batch_size, ..options("", shuffle, seed, threads) };
-        Ok(BatchIterator::chain(Chain::new(py, self.dataset.clone(), paths, options)?))
+        let batches = BatchIterator::chain(Chain::new(py, self.dataset.clone(), paths, options)?);
+        Ok(if objects { batches.of_objects() } else { batches })
     }
 }
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sigbank import _native
 
+from . import tf_dataset
+from .metadata import Attribute, DatasetInfo
 from .shard_file_metadata import ShardInfo
 from .shard_info_iterator.selection import ShardFilterT, check_not_negative, select
 from .types import BatchT, ExampleT, SplitT
@@ -181,6 +185,83 @@ class DatasetIteration:
         paths = map(shard_path, shard_iterator)
         examples = self._native.examples_from_paths(paths, shuffle, _DEFAULT_PARALLELISM, None)
         return examples if process_record is None else map(process_record, examples)
+
+    def as_tfdataset(
+        self,
+        split: SplitT,
+        *,
+        process_record: Callable[[Any], Any] | None = None,
+        shards: int | None = None,
+        custom_metadata_type_limit: int | None = None,
+        shard_filter: ShardFilterT | None = None,
+        repeat: bool = True,
+        batch_size: int = 32,
+        prefetch: int = 2,
+        file_parallelism: int | None = _DEFAULT_PARALLELISM,
+        parallelism: int | None = _DEFAULT_PARALLELISM,
+        shuffle: int = 1_000,
+    ) -> Any:
+        """A `tf.data.Dataset` of batches, whatever the shard file type; each iteration over it begins anew.
+
+        Values have the declared dtypes: an `int` is an int64, `str` (in UTF-8) and `bytes` are strings.
+
+        Args:
+            process_record: traced by TensorFlow, and applied to each example before it is batched.
+            batch_size: examples in a batch; 0 or less gives examples that are not batched.
+            prefetch: how many batches TensorFlow holds ready.
+            file_parallelism: how many threads read and decode shards; None for the default.
+            parallelism: how many calls of `process_record` run at once; None for one.
+
+        Raises:
+            ImportError: TensorFlow is not installed (`pip install 'sigbank[tf]'`).
+            ValueError: TensorFlow has no dtype for an attribute, or no shard is left to read.
+            KeyError: the dataset has no such split.
+        """
+        check_not_negative(shuffle=shuffle)
+        threads = check_positive("file_parallelism", _DEFAULT_PARALLELISM if file_parallelism is None else file_parallelism)
+        chosen = self._selection(split, shards, custom_metadata_type_limit, shard_filter)
+
+        def begin(size: int) -> Iterator[BatchT]:
+            return self._native.batches(split, chosen, repeat, shuffle, threads, None, size, True)
+
+        return tf_dataset.dataset(self._attributes(), begin, process_record, batch_size, prefetch, parallelism)
+
+    def read_and_decode(
+        self, tf_dataset_of_paths: Any, cycle_length: int | None, num_parallel_calls: int | None, parallelism: int | None
+    ) -> Any:
+        """A `tf.data.Dataset` of the examples of the shards that one of paths names (see `shard_paths_dataset`), in its order.
+
+        `num_parallel_calls` is how many threads read; the other two are taken for compatibility.
+        """
+        threads = num_parallel_calls if num_parallel_calls and num_parallel_calls > 0 else _DEFAULT_PARALLELISM
+
+        def begin() -> Iterator[BatchT]:
+            paths = map(self._from_root, tf_dataset_of_paths.as_numpy_iterator())
+            return self._native.batches_from_paths(paths, 0, threads, None, tf_dataset.CHUNK, True)
+
+        return tf_dataset.examples(self._attributes(), begin)
+
+    def _from_root(self, path: bytes) -> str:
+        return Path(path.decode()).relative_to(self.path).as_posix()
+
+    def _attributes(self) -> Sequence[Attribute]:
+        return DatasetInfo.model_validate_json(self._native.info()).dataset_structure.saved_data_description
+
+    def as_numpy_common(
+        self,
+        *,
+        split: SplitT,
+        shards: int | None = None,
+        custom_metadata_type_limit: int | None = None,
+        shard_filter: ShardFilterT | None = None,
+        repeat: bool = True,
+        shuffle: int = 1_000,
+    ) -> Iterator[str]:
+        """The paths of the selected shards' files, mixed anew each time unless `shuffle` is 0, without end when `repeat`."""
+        check_not_negative(shuffle=shuffle)
+        paths = self.shard_paths_dataset(split, shards, custom_metadata_type_limit, shard_filter)
+        epochs = itertools.repeat(paths) if repeat else iter([paths])
+        return itertools.chain.from_iterable(random.sample(paths, len(paths)) if shuffle else paths for _ in epochs)
 
     def shard_paths_dataset(
         self,

@@ -1,0 +1,115 @@
+//! Values of a batch as Python gets them.
+
+use crate::convert::{ArrayKind, Buffer};
+use crate::values::descr;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use sigbank::format::model::{FieldType, Schema};
+use sigbank::loader::{Column, PooledBuf, Stored};
+
+/// One field as it is handed out.
+pub struct Giver {
+    name: Py<PyString>,
+    ty: FieldType,
+    kind: Option<ArrayKind>,
+    objects: bool,
+}
+
+/// The givers of some fields of a schema, all of them by default.
+pub fn givers(py: Python<'_>, schema: &Schema, fields: Option<&[usize]>) -> PyResult<Vec<Giver>> {
+    let all: Vec<usize> = (0..schema.fields.len()).collect();
+    let chosen = fields.unwrap_or(&all).iter().filter_map(|&i| schema.fields.get(i));
+    let one = |f: &sigbank::format::model::Field| {
+        let kind = match (&f.ty, descr(py, &f.ty)?) {
+            (FieldType::Array { shape, .. }, Some(d)) => Some(ArrayKind::new(d, shape)),
+            _ => None,
+        };
+        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind, objects: false })
+    };
+    chosen.map(one).collect()
+}
+
+/// A value that is not an array, as Python's own.
+pub fn own<'py>(py: Python<'py>, ty: &FieldType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match ty {
+        FieldType::Int => {
+            let number = bytes.try_into().map(i64::from_le_bytes);
+            Ok(number.map_err(|_| pyo3::exceptions::PyValueError::new_err("8 bytes are expected"))?.into_pyobject(py)?.into_any())
+        }
+        FieldType::Str => PyString::from_bytes(py, bytes).map(Bound::into_any),
+        FieldType::Bytes { .. } | FieldType::Array { .. } => Ok(PyBytes::new(py, bytes).into_any()),
+    }
+}
+
+/// A column on its way to Python.
+pub enum Held {
+    Fixed(Py<Buffer>),
+    /// Fixed-size values that Python gets as its own objects.
+    Plain(PooledBuf),
+    Var(Vec<Vec<u8>>),
+    Stored(Vec<Stored>),
+}
+
+/// The bytes of one row of a column that holds values of one size.
+fn row_of(memory: &[u8], rows: usize, row: usize) -> &[u8] {
+    let len = memory.len() / rows.max(1);
+    memory.get(row * len..(row + 1) * len).unwrap_or_default()
+}
+
+impl Giver {
+    /// The name.
+    pub fn name<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
+        self.name.bind(py)
+    }
+
+    /// A column of this field, on its way to Python.
+    pub fn hold(&self, py: Python<'_>, column: Column) -> PyResult<Held> {
+        Ok(match (column, &self.kind) {
+            (Column::Fixed(memory), Some(_)) => Held::Fixed(Py::new(py, Buffer::new(memory))?),
+            (Column::Fixed(memory), None) => Held::Plain(memory),
+            (Column::Var(rows), _) => Held::Var(rows),
+            (Column::Stored(rows), _) => Held::Stored(rows),
+        })
+    }
+
+    /// The value in one row of a column.
+    pub fn row<'py>(&mut self, py: Python<'py>, held: &Held, rows: usize, row: usize) -> PyResult<Bound<'py, PyAny>> {
+        match (held, &mut self.kind) {
+            (Held::Fixed(buffer), Some(kind)) => kind.row(py, buffer.bind(py), row),
+            (Held::Fixed(_), None) => Err(pyo3::exceptions::PyTypeError::new_err("no dtype")),
+            (Held::Plain(memory), _) => own(py, &self.ty, row_of(memory, rows, row)),
+            (Held::Var(values), _) => own(py, &self.ty, values.get(row).map(Vec::as_slice).unwrap_or_default()),
+            (Held::Stored(values), _) => {
+                let value = values.get(row).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("row {row}")))?;
+                array(py, value.ty.as_ref().unwrap_or(&self.ty), &value.bytes)
+            }
+        }
+    }
+
+    /// All rows of a column: an array, or a list of what is no array.
+    pub fn batch<'py>(&mut self, py: Python<'py>, held: &Held, rows: usize) -> PyResult<Bound<'py, PyAny>> {
+        if let (Held::Fixed(buffer), Some(kind)) = (held, &mut self.kind) {
+            return kind.batch(py, buffer.bind(py), rows);
+        }
+        let all = (0..rows).map(|row| self.row(py, held, rows, row)).collect::<PyResult<Vec<_>>>()?;
+        let list = PyList::new(py, all)?.into_any();
+        if !self.objects {
+            return Ok(list);
+        }
+        PyModule::import(py, "numpy")?.call_method1("array", (list, "O"))
+    }
+
+    /// Makes this field's text bytes (in UTF-8), and lists of text or bytes arrays of `bytes` objects.
+    pub fn give_objects(&mut self) {
+        if matches!(self.ty, FieldType::Str | FieldType::Bytes { .. }) {
+            (self.ty, self.objects) = (FieldType::Bytes { len: None }, true);
+        }
+    }
+}
+
+/// An array of its own from its bytes.
+fn array<'py>(py: Python<'py>, ty: &FieldType, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let (FieldType::Array { shape, .. }, Some(dtype)) = (ty, descr(py, ty)?) else { return own(py, ty, bytes) };
+    let arguments = (PyTuple::new(py, shape)?, dtype, PyByteArray::new(py, bytes));
+    PyModule::import(py, "numpy")?.getattr("ndarray")?.call1(arguments)
+}
