@@ -2,8 +2,10 @@
 
 use super::structure::{ShardFileType, Structure, alignment};
 use crate::error::{Error, Result};
-use sigbank_format::compress::{Compression, encode};
-use sigbank_format::container::flatbuffer;
+use sigbank_format::compress::{Compression, encode, encode_zlib};
+use sigbank_format::container::{flatbuffer, tfrecord};
+use sigbank_format::record::tf_example::Codec;
+use std::sync::Arc;
 
 /// Most memory that is reserved for a shard before it is filled.
 const RESERVE: usize = 256 << 20;
@@ -19,6 +21,7 @@ pub(super) struct Builders {
 #[derive(Debug)]
 enum Kind {
     Fb { aligns: Vec<usize>, room: usize },
+    TfRec(Arc<Codec>),
 }
 
 impl Builders {
@@ -33,7 +36,12 @@ impl Builders {
                 aligns: schema.fields.iter().map(|f| alignment(&f.ty)).collect(),
                 room: flatbuffer::ShardBuilder::room_for(most, &lens).min(RESERVE),
             },
-            other => return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", other.as_str()))),
+            ShardFileType::Npz => return Err(Error::unsupported("shards of type 'npz' are not handled yet")),
+            ShardFileType::TfRec => {
+                let codec = Codec::new(schema)?;
+                codec.writable()?;
+                Kind::TfRec(Arc::new(codec))
+            }
         };
         Ok(Self { attributes: schema.fields.iter().map(|f| f.name.clone()).zip(lens).collect(), most, kind })
     }
@@ -52,6 +60,7 @@ impl Builders {
                 let new = flatbuffer::ShardBuilder::new(aligns.clone());
                 Builder::Fb(if *room == 0 { new } else { new.with_room(crate::pages::with_capacity(*room)) })
             }
+            Kind::TfRec(codec) => Builder::TfRec { codec: codec.clone(), examples: 0, bytes: Vec::new() },
         }
     }
 
@@ -80,6 +89,7 @@ impl Builders {
 #[derive(Debug)]
 pub(super) enum Builder {
     Fb(flatbuffer::ShardBuilder),
+    TfRec { codec: Arc<Codec>, examples: usize, bytes: Vec<u8> },
 }
 
 impl Default for Builder {
@@ -92,6 +102,7 @@ impl Builder {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Fb(fb) => fb.len(),
+            Self::TfRec { examples, .. } => *examples,
         }
     }
 
@@ -103,6 +114,7 @@ impl Builder {
     pub(super) fn memory(&self) -> usize {
         match self {
             Self::Fb(fb) => fb.memory(),
+            Self::TfRec { bytes, .. } => bytes.capacity(),
         }
     }
 
@@ -110,6 +122,7 @@ impl Builder {
     pub(super) fn fits(&self, bytes: usize) -> bool {
         match self {
             Self::Fb(fb) => fb.fits(bytes),
+            Self::TfRec { .. } => true,
         }
     }
 
@@ -117,6 +130,10 @@ impl Builder {
     pub(super) fn push(&mut self, record: &[&[u8]]) -> Result<()> {
         match self {
             Self::Fb(fb) => fb.push(record)?,
+            Self::TfRec { codec, examples, bytes } => {
+                tfrecord::frame_with(bytes, |bytes| codec.encode(record, bytes))?;
+                *examples += 1;
+            }
         }
         Ok(())
     }
@@ -125,6 +142,10 @@ impl Builder {
     pub(super) fn clear(&mut self) {
         match self {
             Self::Fb(fb) => fb.clear(),
+            Self::TfRec { examples, bytes, .. } => {
+                *examples = 0;
+                bytes.clear();
+            }
         }
     }
 
@@ -137,6 +158,9 @@ impl Builder {
                 Some(whole) => encode(compression, &[whole], out)?,
                 None => encode(compression, &fb.finish()?, out)?,
             },
+            (Self::TfRec { bytes, .. }, Compression::None) => return Ok(Some(vec![bytes])),
+            (Self::TfRec { bytes, .. }, Compression::Zlib) => encode_zlib(&[bytes], out)?,
+            (Self::TfRec { bytes, .. }, _) => encode(compression, &[bytes], out)?,
         }
         Ok(None)
     }

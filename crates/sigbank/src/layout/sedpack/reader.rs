@@ -1,13 +1,16 @@
 //! Reading the records of one shard, whatever its container.
 
 mod fb;
+mod tfrec;
 
 use super::structure::{ShardFileType, Structure};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::store::{Store, StoreFile};
 use crate::uri::RelPath;
-use sigbank_format::model::Schema;
+use sigbank_format::FormatError;
+use sigbank_format::container::Places;
+use sigbank_format::model::{FieldType, Schema};
 use sigbank_format::read_at::ReadAt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,13 +29,15 @@ pub(super) struct Reader {
 #[derive(Debug)]
 enum Shards {
     Fb(fb::Fb),
+    TfRec(tfrec::TfRec),
 }
 
 impl Reader {
     pub(super) fn new(structure: &Structure) -> Result<Self> {
         let shards = match structure.file_type {
             ShardFileType::Fb => Shards::Fb(fb::Fb::new(structure)?),
-            other => return Err(Error::unsupported(format!("shards of type '{}' are not handled yet", other.as_str()))),
+            ShardFileType::Npz => return Err(Error::unsupported("shards of type 'npz' are not handled yet")),
+            ShardFileType::TfRec => Shards::TfRec(tfrec::TfRec::new(structure)?),
         };
         Ok(Self { schema: structure.schema.clone(), shards })
     }
@@ -45,6 +50,7 @@ impl Reader {
     pub(super) fn random_access(&self) -> bool {
         match &self.shards {
             Shards::Fb(fb) => fb.random_access(),
+            Shards::TfRec(_) => false,
         }
     }
 
@@ -60,6 +66,7 @@ impl Reader {
     ) -> Result<()> {
         let done = match &self.shards {
             Shards::Fb(fb) => fb.read(store, path, count, records, fields, out),
+            Shards::TfRec(tfrec) => tfrec.read(store, path, count, records, fields, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
     }
@@ -69,6 +76,7 @@ impl Reader {
     pub(super) fn probe(&self, file: Arc<dyn StoreFile>, count: u64) -> Result<()> {
         match &self.shards {
             Shards::Fb(fb) => fb.probe(file, count),
+            Shards::TfRec(tfrec) => tfrec.probe(file, count),
         }
     }
 
@@ -77,6 +85,7 @@ impl Reader {
     pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<u64> {
         match &self.shards {
             Shards::Fb(fb) => fb.count(file),
+            Shards::TfRec(tfrec) => tfrec.count(file),
         }
     }
 }
@@ -86,6 +95,11 @@ fn open(store: &dyn Store, path: &RelPath) -> Result<Arc<dyn StoreFile>> {
     store
         .open_read(path)
         .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))
+}
+
+/// A shard with another number of records than its list says.
+fn miscounted(listed: u64, found: u64) -> Error {
+    Error::corrupt(format!("the list says {listed} examples, the shard holds {found}"))
 }
 
 /// A store's file as the codecs see it.
@@ -130,5 +144,32 @@ impl<T> KeptOpen<T> {
         }
         known.push((path.clone(), shard.clone()));
         Ok(shard)
+    }
+}
+
+/// A [`RowSink`] as the containers see it. What it refuses is kept, with its code.
+struct Rows<'a> {
+    sink: &'a mut dyn RowSink,
+    refused: Option<Error>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(sink: &'a mut dyn RowSink) -> Self {
+        Self { sink, refused: None }
+    }
+}
+
+fn refused(refused: &mut Option<Error>, e: Error) -> FormatError {
+    let told = FormatError::invalid(e.to_string());
+    *refused = Some(e);
+    told
+}
+
+impl Places for Rows<'_> {
+    fn place(&mut self, row: usize, field: usize, len: usize) -> sigbank_format::Result<&mut [u8]> {
+        self.sink.place(row, field, len).map_err(|e| refused(&mut self.refused, e))
+    }
+    fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> sigbank_format::Result<&mut [u8]> {
+        self.sink.place_as(row, field, stored, len).map_err(|e| refused(&mut self.refused, e))
     }
 }
