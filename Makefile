@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 3
 KILLS ?= 10
 
 # The order puts what fails fast first; the wheel is a release build, so that Python tests run what users install.
-STAGES := fmt-check clippy test-rust test-doc install test-python stubtest test-kill fuzz-smoke
+STAGES := fmt-check clippy test-rust test-doc install test-python test-tensorflow stubtest test-kill fuzz-smoke
 
 .PHONY: help demo test $(STAGES) lint fmt bench soak fuzz doc clean
 
@@ -48,6 +48,10 @@ install: .venv/test ## `pip install .` into .venv (release build)
 test-python: .venv/test ## Python tests
 	$(PY) -m pytest -q python/tests
 
+test-tensorflow: .venv/test .venv-tensorflow/tensorflow ## TensorFlow reads our datasets, in an environment of its own
+	scripts/install.sh .venv-tensorflow
+	TF_CPP_MIN_LOG_LEVEL=3 .venv-tensorflow/bin/python -m pytest -q python/tests_tf
+
 stubtest: .venv/test ## the type stubs against the module
 	scripts/stubtest.sh
 
@@ -73,10 +77,13 @@ doc: ## the Rust documentation
 	cargo doc --workspace --no-deps --locked
 
 clean: ## removes what the recipes made
-	rm -rf target .venv .cache demo fuzz/target
+	rm -rf target .venv .venv-tensorflow .cache demo fuzz/target
 
 .venv/demo: requirements/demo.txt scripts/setup.sh
 	scripts/setup.sh demo
 
 .venv/test: requirements/demo.txt requirements/test.txt scripts/setup.sh
 	scripts/setup.sh test
+
+.venv-tensorflow/tensorflow: requirements/tensorflow.txt scripts/setup.sh
+	scripts/setup.sh tensorflow

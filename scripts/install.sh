@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Builds the Python package in release mode and installs it into .venv, as `pip install .` does for a user.
-# maturin is in .venv already, so the build needs no environment of its own.
+# Builds the Python package in release mode and installs it, as `pip install .` does for a user: into .venv, or into the
+# environment that is named. maturin is in .venv already, so the build needs no environment of its own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
-.venv/bin/python - <<'P'
+venv=${1:-.venv} pip=(-m pip --quiet --disable-pip-version-check)
+rm -rf target/wheel
+PATH="$PWD/.venv/bin:$PATH" .venv/bin/python "${pip[@]}" wheel --no-build-isolation --no-deps --wheel-dir target/wheel .
+"$venv/bin/python" "${pip[@]}" install --force-reinstall --no-deps target/wheel/*.whl
+"$venv/bin/python" - <<'P'
 import sigbank
 print("installed sigbank", getattr(sigbank, "__version__", ""), "from", sigbank.__path__[0].split("/.venv/")[-1])
 P

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Makes .venv with one set of requirements: setup.sh demo|test. Run again only when they changed (see Makefile).
+# Makes an environment with one set of requirements: setup.sh demo|test, in .venv, or setup.sh tensorflow, in .venv-tensorflow,
+# because TensorFlow is large and asks for versions of its own. Run again only when they changed (see Makefile).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-set_name=${1:?which requirements: demo or test}
+set_name=${1:?which requirements: demo, test or tensorflow}
+venv=.venv
+if [ "$set_name" = tensorflow ]; then venv=.venv-tensorflow; fi
 
 # What only a package manager can bring: a linker for Rust. Without root the build itself says what is missing.
 if ! command -v cc >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -17,17 +20,17 @@ for candidate in "${PYTHON:-}" python3.11 python3 python; do
 done
 [ -n "$python" ] || { echo "error: no Python 3.11 or newer is found: install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
 
-if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    rm -rf .venv
-    if ! "$python" -m venv .venv; then
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    rm -rf "$venv"
+    if ! "$python" -m venv "$venv"; then
         # Debian keeps ensurepip in a package of its own.
         [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 1
-        rm -rf .venv
+        rm -rf "$venv"
         apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv
-        "$python" -m venv .venv
+        "$python" -m venv "$venv"
     fi
 fi
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -r "requirements/$set_name.txt"
-touch ".venv/$set_name"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "requirements/$set_name.txt"
+touch "$venv/$set_name"
 # The larger set holds the smaller one.
 if [ "$set_name" = test ]; then touch .venv/demo; fi
