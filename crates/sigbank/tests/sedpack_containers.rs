@@ -164,6 +164,12 @@ fn what_a_container_cannot_hold_is_refused_when_the_dataset_is_made() {
         let info = Info::new(object(json!({})), structure("npz", dtype)).unwrap();
         Dataset::create_store(Arc::new(MemoryStore::new()), info).unwrap();
     }
+    // The reference reads no other word for a dtype.
+    for (word, full) in [("<f4", "float32"), ("B", "uint8"), ("half", "float16"), (">f4", "float32")] {
+        let info = Info::new(object(json!({})), structure("tfrec", word)).unwrap();
+        let refused = Dataset::create_store(Arc::new(MemoryStore::new()), info).unwrap_err().to_string();
+        assert!(refused.contains("'trace'") && refused.contains(&format!("'{word}'")) && refused.contains(full), "{refused}");
+    }
     let store = Arc::new(MemoryStore::new());
     let dataset = create(&store, "npz", "", 3).unwrap();
     let mut filler = dataset.filler(FillerOptions::default()).unwrap();

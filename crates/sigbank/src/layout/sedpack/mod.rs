@@ -107,6 +107,7 @@ impl Dataset {
     pub fn create_store(store: Arc<dyn Store>, info: Info) -> Result<Self> {
         reader::Reader::new(info.structure())?;
         builder::Builders::new(info.structure())?;
+        structure::known_to_the_reference(&info.structure_object(), info.structure())?;
         let path = RelPath::parse(ROOT)?;
         store.create(&path, &[&info.to_bytes()?]).map_err(|e| match e.code() {
             Code::AlreadyExists => Error::already_exists("a dataset is here already")

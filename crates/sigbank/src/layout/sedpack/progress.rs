@@ -48,8 +48,7 @@ impl Session {
 
     /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.
     pub(super) fn record(&self, store: &dyn Store, number: usize, own: &str, list: &RelPath, shard: &ShardInfo) -> Result<()> {
-        let record =
-            json!({"number": number, "relative_path_from_split": own, "list": list.as_str(), "shard": shard.to_value()});
+        let record = json!({"number": number, "relative_path_from_split": own, "list": list.as_str(), "shard": shard.to_value()});
         if let Some(log) = &self.log {
             // A line of its own, also behind one that could not be written whole.
             return log.append(format!("\n{record}\n").as_bytes());

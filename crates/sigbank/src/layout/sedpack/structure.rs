@@ -173,6 +173,29 @@ fn field_type(object: &Metadata) -> Result<FieldType> {
     }
 }
 
+/// The words for dtypes that the reference finds again in tfrec shards.
+const TFREC_DTYPES: [&str; 9] = ["int8", "uint8", "int32", "int64", "float16", "float32", "int", "str", "bytes"];
+
+/// Refuses what could be written and never be read by the reference: it knows dtypes in tfrec shards by their full names only.
+///
+/// # Errors
+/// `Unsupported` names the attribute and the word to use.
+pub(super) fn known_to_the_reference(object: &Metadata, structure: &Structure) -> Result<()> {
+    let described = object.get("saved_data_description").and_then(Value::as_array);
+    for (field, attribute) in structure.schema.fields.iter().zip(described.into_iter().flatten()) {
+        let word = attribute.get("dtype").and_then(Value::as_str).unwrap_or_default();
+        if structure.file_type == ShardFileType::TfRec && !TFREC_DTYPES.contains(&word) {
+            let full = match &field.ty {
+                FieldType::Array { dtype, .. } if TFREC_DTYPES.contains(&dtype.name().as_str()) => dtype.name(),
+                _ => continue,
+            };
+            return Err(Error::unsupported(format!("attribute '{}': dtype '{word}' in a 'tfrec' dataset", field.name))
+                .remedy(format!("call it '{full}': the reference package reads no other word for it there")));
+        }
+    }
+    Ok(())
+}
+
 /// The alignment of a field's values in a shard: its item size as far as that is a power of two, 16 for text and bytes.
 pub(super) fn alignment(ty: &FieldType) -> usize {
     match ty {
