@@ -11,7 +11,8 @@ use sigbank::store::{Expected, MemoryStore, Store};
 use sigbank::uri::RelPath;
 use std::sync::Arc;
 
-const PAIRS: [(&str, &str); 5] = [("fb", ""), ("fb", "LZ4"), ("tfrec", ""), ("tfrec", "GZIP"), ("tfrec", "ZLIB")];
+const PAIRS: [(&str, &str); 7] =
+    [("fb", ""), ("fb", "LZ4"), ("npz", ""), ("npz", "ZIP"), ("tfrec", ""), ("tfrec", "GZIP"), ("tfrec", "ZLIB")];
 
 fn object(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().unwrap().clone()

@@ -3,7 +3,8 @@
 use super::structure::{ShardFileType, Structure, alignment};
 use crate::error::{Error, Result};
 use sigbank_format::compress::{Compression, encode, encode_zlib};
-use sigbank_format::container::{flatbuffer, tfrecord};
+use sigbank_format::container::{flatbuffer, npz, tfrecord};
+use sigbank_format::model::Schema;
 use sigbank_format::record::tf_example::Codec;
 use std::sync::Arc;
 
@@ -11,16 +12,15 @@ use std::sync::Arc;
 const RESERVE: usize = 256 << 20;
 
 /// Makes builders for the shards of one structure.
-#[derive(Debug)]
 pub(super) struct Builders {
     attributes: Vec<(String, Option<usize>)>,
     most: usize,
     kind: Kind,
 }
 
-#[derive(Debug)]
 enum Kind {
     Fb { aligns: Vec<usize>, room: usize },
+    Npz(Schema),
     TfRec(Arc<Codec>),
 }
 
@@ -36,7 +36,10 @@ impl Builders {
                 aligns: schema.fields.iter().map(|f| alignment(&f.ty)).collect(),
                 room: flatbuffer::ShardBuilder::room_for(most, &lens).min(RESERVE),
             },
-            ShardFileType::Npz => return Err(Error::unsupported("shards of type 'npz' are not handled yet")),
+            ShardFileType::Npz => {
+                npz::ShardBuilder::new(schema)?;
+                Kind::Npz(schema.clone())
+            }
             ShardFileType::TfRec => {
                 let codec = Codec::new(schema)?;
                 codec.writable()?;
@@ -54,14 +57,15 @@ impl Builders {
     }
 
     /// An empty shard.
-    pub(super) fn build(&self) -> Builder {
-        match &self.kind {
+    pub(super) fn build(&self) -> Result<Builder> {
+        Ok(match &self.kind {
             Kind::Fb { aligns, room } => {
                 let new = flatbuffer::ShardBuilder::new(aligns.clone());
                 Builder::Fb(if *room == 0 { new } else { new.with_room(crate::pages::with_capacity(*room)) })
             }
+            Kind::Npz(schema) => Builder::Npz(npz::ShardBuilder::new(schema)?),
             Kind::TfRec(codec) => Builder::TfRec { codec: codec.clone(), examples: 0, bytes: Vec::new() },
-        }
+        })
     }
 
     /// Compares the values of one record with what is declared; gives their bytes in all.
@@ -86,9 +90,9 @@ impl Builders {
 }
 
 /// A shard that is being filled.
-#[derive(Debug)]
 pub(super) enum Builder {
     Fb(flatbuffer::ShardBuilder),
+    Npz(npz::ShardBuilder),
     TfRec { codec: Arc<Codec>, examples: usize, bytes: Vec<u8> },
 }
 
@@ -102,6 +106,7 @@ impl Builder {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Fb(fb) => fb.len(),
+            Self::Npz(npz) => npz.len(),
             Self::TfRec { examples, .. } => *examples,
         }
     }
@@ -114,14 +119,16 @@ impl Builder {
     pub(super) fn memory(&self) -> usize {
         match self {
             Self::Fb(fb) => fb.memory(),
+            Self::Npz(npz) => npz.memory(),
             Self::TfRec { bytes, .. } => bytes.capacity(),
         }
     }
 
-    /// Whether a record of so many bytes more still fits into what the container can hold.
-    pub(super) fn fits(&self, bytes: usize) -> bool {
+    /// Whether a record more, of so many bytes in all, still fits into what the container can hold.
+    pub(super) fn fits(&self, record: &[&[u8]], bytes: usize) -> bool {
         match self {
             Self::Fb(fb) => fb.fits(bytes),
+            Self::Npz(npz) => npz.fits_values(record),
             Self::TfRec { .. } => true,
         }
     }
@@ -130,6 +137,7 @@ impl Builder {
     pub(super) fn push(&mut self, record: &[&[u8]]) -> Result<()> {
         match self {
             Self::Fb(fb) => fb.push(record)?,
+            Self::Npz(npz) => npz.push(record)?,
             Self::TfRec { codec, examples, bytes } => {
                 tfrecord::frame_with(bytes, |bytes| codec.encode(record, bytes))?;
                 *examples += 1;
@@ -142,6 +150,7 @@ impl Builder {
     pub(super) fn clear(&mut self) {
         match self {
             Self::Fb(fb) => fb.clear(),
+            Self::Npz(npz) => npz.clear(),
             Self::TfRec { examples, bytes, .. } => {
                 *examples = 0;
                 bytes.clear();
@@ -158,6 +167,7 @@ impl Builder {
                 Some(whole) => encode(compression, &[whole], out)?,
                 None => encode(compression, &fb.finish()?, out)?,
             },
+            (Self::Npz(npz), _) => return Ok(Some(npz.finish(compression == Compression::Zip)?)),
             (Self::TfRec { bytes, .. }, Compression::None) => return Ok(Some(vec![bytes])),
             (Self::TfRec { bytes, .. }, Compression::Zlib) => encode_zlib(&[bytes], out)?,
             (Self::TfRec { bytes, .. }, _) => encode(compression, &[bytes], out)?,

@@ -165,13 +165,13 @@ impl Filler {
     }
 
     /// The place of the split's open shard; a new one where there is none or where its metadata differ.
-    fn open_shard(&mut self, split: &str, group: Option<&GroupMetadata>, bytes: usize) -> Result<usize> {
+    fn open_shard(&mut self, split: &str, group: Option<&GroupMetadata>, record: &[&[u8]], bytes: usize) -> Result<usize> {
         known_split(split)?;
         group.map_or(Ok(()), |g| super::lists::not_too_deep(g, "custom_metadata"))?;
         if let Some(at) = self.open.iter().position(|o| o.split == split) {
             let Some(open) = self.open.get(at) else { return Ok(at) };
             let other = group.is_some_and(|g| !g.is_empty() && *g != open.metadata);
-            if !open.shard.is_empty() && (other || open.shard.len() >= self.builders.most() || !open.shard.fits(bytes)) {
+            if !open.shard.is_empty() && (other || open.shard.len() >= self.builders.most() || !open.shard.fits(record, bytes)) {
                 self.close(at)?;
             }
             if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty()))
@@ -182,15 +182,15 @@ impl Filler {
             return Ok(at);
         }
         let metadata = group.cloned().unwrap_or_default();
-        let shard = self.builder();
+        let shard = self.builder()?;
         self.open.push(Open { split: split.to_owned(), metadata, shard });
         Ok(self.open.len() - 1)
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self) -> Result<Builder> {
         let spare =
             self.running.as_ref().and_then(|(shared, _)| shared.spare.lock().unwrap_or_else(PoisonError::into_inner).pop());
-        spare.unwrap_or_else(|| self.builders.build())
+        spare.map_or_else(|| self.builders.build(), Ok)
     }
 
     fn start(&mut self) -> Result<&(Arc<Shared>, Pool)> {
@@ -225,7 +225,7 @@ impl Filler {
         let dir = dir.join(&self.names.next())?;
         let (path, list) = (dir.join(&format!("{}.{}", random_name(32), self.suffix))?, dir.join(LIST)?);
         self.start()?;
-        let fresh = self.builder();
+        let fresh = self.builder()?;
         let Some(open) = self.open.get_mut(at) else { return Ok(()) };
         let shard = std::mem::replace(&mut open.shard, fresh);
         let job = Job { number: self.jobs, path, list, shard, metadata: open.metadata.clone() };
@@ -252,7 +252,7 @@ impl Filler {
                 .remedy("end the filler: it names what was written and says what is missing"));
         }
         let bytes = self.builders.measure(record)?;
-        let at = self.open_shard(split, group, bytes)?;
+        let at = self.open_shard(split, group, record, bytes)?;
         let Some(open) = self.open.get_mut(at) else { return Err(Error::invalid("no shard is open")) };
         open.shard.push(record)?;
         if open.shard.len() >= self.builders.most() { self.close(at) } else { Ok(()) }

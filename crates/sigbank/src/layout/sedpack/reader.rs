@@ -1,6 +1,7 @@
 //! Reading the records of one shard, whatever its container.
 
 mod fb;
+mod npz;
 mod tfrec;
 
 use super::structure::{ShardFileType, Structure};
@@ -29,6 +30,7 @@ pub(super) struct Reader {
 #[derive(Debug)]
 enum Shards {
     Fb(fb::Fb),
+    Npz(npz::Npz),
     TfRec(tfrec::TfRec),
 }
 
@@ -36,7 +38,7 @@ impl Reader {
     pub(super) fn new(structure: &Structure) -> Result<Self> {
         let shards = match structure.file_type {
             ShardFileType::Fb => Shards::Fb(fb::Fb::new(structure)?),
-            ShardFileType::Npz => return Err(Error::unsupported("shards of type 'npz' are not handled yet")),
+            ShardFileType::Npz => Shards::Npz(npz::Npz::new(structure)),
             ShardFileType::TfRec => Shards::TfRec(tfrec::TfRec::new(structure)?),
         };
         Ok(Self { schema: structure.schema.clone(), shards })
@@ -50,6 +52,7 @@ impl Reader {
     pub(super) fn random_access(&self) -> bool {
         match &self.shards {
             Shards::Fb(fb) => fb.random_access(),
+            Shards::Npz(npz) => npz.random_access(),
             Shards::TfRec(_) => false,
         }
     }
@@ -66,6 +69,7 @@ impl Reader {
     ) -> Result<()> {
         let done = match &self.shards {
             Shards::Fb(fb) => fb.read(store, path, count, records, fields, out),
+            Shards::Npz(npz) => npz.read(store, path, count, records, fields, out),
             Shards::TfRec(tfrec) => tfrec.read(store, path, count, records, fields, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
@@ -76,15 +80,16 @@ impl Reader {
     pub(super) fn probe(&self, file: Arc<dyn StoreFile>, count: u64) -> Result<()> {
         match &self.shards {
             Shards::Fb(fb) => fb.probe(file, count),
+            Shards::Npz(npz) => npz.probe(file, count),
             Shards::TfRec(tfrec) => tfrec.probe(file, count),
         }
     }
 
-    #[allow(dead_code)] // Repair counts with it.
     /// How many records a shard holds, for one that no list tells of.
     pub(super) fn count(&self, file: Arc<dyn StoreFile>) -> Result<u64> {
         match &self.shards {
             Shards::Fb(fb) => fb.count(file),
+            Shards::Npz(npz) => npz.count(file),
             Shards::TfRec(tfrec) => tfrec.count(file),
         }
     }
@@ -156,6 +161,15 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn new(sink: &'a mut dyn RowSink) -> Self {
         Self { sink, refused: None }
+    }
+
+    /// The outcome, with what the sink refused in its own words.
+    fn outcome<T>(self, outcome: sigbank_format::Result<T>) -> Result<T> {
+        match (outcome, self.refused) {
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(refused)) => Err(refused),
+            (Err(e), None) => Err(e.into()),
+        }
     }
 }
 
