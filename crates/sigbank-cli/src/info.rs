@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let splits: Vec<_> =
             summary.splits.iter().map(|s| json!({"name": s.name, "records": s.records, "units": s.units})).collect();
         let object = json!({
-            "path": args.dataset, "layout": summary.layout, "records": summary.records(), "splits": splits,
+            "path": args.dataset, "layout": summary.layout, "storage": summary.storage, "records": summary.records(), "splits": splits,
             "schema": text::schema(source.schema()), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
             "varying": summary.varying, "stored_bytes": summary.stored_bytes, "missing_units": summary.missing,
             "ratio": summary.ratio(), "root": summary.root,
@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             text::some(split.records, "example"),
             text::some(split.units, "shard")
         )?;
+    }
+    if !summary.storage.is_empty() {
+        writeln!(out, "  {}", summary.storage)?;
     }
     let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
     for field in &source.schema().fields {

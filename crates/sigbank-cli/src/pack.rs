@@ -58,9 +58,12 @@ pub(crate) struct Args {
     /// Count and list files that cannot be read instead of ending
     #[arg(long)]
     skip_bad: bool,
-    /// none, GZIP, ZLIB, BZ2, LZMA, LZ4 or ZSTD
-    #[arg(long, default_value = "ZSTD")]
-    compression: String,
+    /// The kind of shard: fb, which is read fastest, or npz, which NumPy reads
+    #[arg(long, value_name = "KIND", default_value = "fb", value_parser = ["fb", "npz"])]
+    shard_file_type: String,
+    /// For fb: none, GZIP, ZLIB, BZ2, LZMA, LZ4 or ZSTD; for npz: none or ZIP [default: ZSTD, for npz ZIP]
+    #[arg(long, hide_default_value = true)]
+    compression: Option<String>,
     /// Most examples in a shard
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     examples_per_shard: u64,
@@ -109,8 +112,10 @@ impl Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Some((dest, folders)) = args.paths.split_last() else { return Ok(()) };
-    let compression = args.compression.to_ascii_uppercase();
+    let default = if args.shard_file_type == "npz" { "ZIP" } else { "ZSTD" };
+    let compression = args.compression.as_deref().unwrap_or(default).to_ascii_uppercase();
     let target = SedpackTarget {
+        file_type: args.shard_file_type.clone(),
         compression: if compression == "NONE" { String::new() } else { compression },
         checksums: args.checksums.iter().map(|c| c.to_ascii_lowercase()).collect(),
         examples_per_shard: args.examples_per_shard,

@@ -299,3 +299,22 @@ fn samples_of_more_than_24_bits_are_exact_unless_asked_otherwise() {
     assert_eq!((&report["dtype"], &report["wide"]), (&json!("float32"), &json!(null)));
     assert_eq!(bench.records("train")[1].0, [(value as f32).to_le_bytes(), [0; 4]].concat());
 }
+
+#[test]
+fn npz_shards_hold_the_same_and_info_says_how_they_are_stored() {
+    let bench = Bench::new();
+    let a = samples(9, 1000);
+    bench.write("ä.wav", wav(&a, 1, 44100));
+    for (args, stored) in [(&[][..], "ZIP"), (&["--compression", "none"][..], "not compressed")] {
+        let args = [&["--window", "400", "--hop", "300", "--shard-file-type", "npz", "--examples-per-shard", "2"], args].concat();
+        bench.packed(&args);
+        let expected: Vec<_> =
+            [0usize, 300, 600].iter().map(|&at| (floats(&a[at..at + 400]), at as i64, "ä.wav".to_owned(), 44100.0)).collect();
+        assert_eq!(bench.records("train"), expected);
+        let info = bench.run(&["info", "out", "--json"]).json();
+        assert_eq!(info["storage"], format!("npz shards of at most 2 records, {stored}"));
+        assert_eq!(bench.run(&["check", "out", "--json"]).json()["ok"], json!(true));
+        std::fs::remove_dir_all(bench.path("out")).unwrap();
+    }
+    bench.pack(&["--window", "400", "--shard-file-type", "npz", "--compression", "lz4"]).refused(&["npz", "LZ4", "ZIP"]);
+}

@@ -13,7 +13,9 @@ use std::path::Path;
 /// How the new dataset is stored.
 #[derive(Debug, Clone)]
 pub struct SedpackTarget {
-    /// The compression of each shard, by Sedpack's word: empty, `GZIP`, `ZLIB`, `BZ2`, `LZMA`, `LZ4` or `ZSTD`.
+    /// The kind of shard, by Sedpack's word: `fb`, `npz` or `tfrec`.
+    pub file_type: String,
+    /// The compression of each shard, by Sedpack's word: empty for none, else one that the kind of shard can have.
     pub compression: String,
     /// The checksums of each file, such as `sha256`.
     pub checksums: Vec<String>,
@@ -30,6 +32,7 @@ pub struct SedpackTarget {
 impl Default for SedpackTarget {
     fn default() -> Self {
         Self {
+            file_type: "fb".into(),
             compression: "ZSTD".into(),
             checksums: vec!["sha256".into()],
             examples_per_shard: 256,
@@ -56,7 +59,7 @@ pub fn pack(plan: &Plan, dest: &Path, target: &SedpackTarget, progress: &mut dyn
         "compression": target.compression,
         "examples_per_shard": target.examples_per_shard,
         "hash_checksum_algorithms": target.checksums,
-        "shard_file_type": "fb",
+        "shard_file_type": target.file_type,
     });
     // Given also where it is empty: the layout's own default would put a licence on other people's data.
     let metadata = json!({ "description": target.description, "dataset_license": target.license });

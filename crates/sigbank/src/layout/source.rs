@@ -111,6 +111,10 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn layout(&self) -> &'static str;
     /// Where it is, for messages and for opening it again in another process.
     fn location(&self) -> String;
+    /// How its units are stored, in words, such as `fb shards of at most 256 records, ZSTD`.
+    fn storage(&self) -> String {
+        String::new()
+    }
     /// The dataset's own metadata.
     fn metadata(&self) -> &Metadata;
     /// The fields of its records.

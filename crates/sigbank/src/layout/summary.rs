@@ -11,6 +11,8 @@ pub struct Summary {
     pub layout: &'static str,
     /// Where it is.
     pub location: String,
+    /// How its units are stored, in words.
+    pub storage: String,
     /// Each split.
     pub splits: Vec<Split>,
     /// Bytes of the values of all fields of fixed size.
@@ -60,6 +62,7 @@ pub fn summary(source: &dyn Source) -> Result<Summary> {
     Ok(Summary {
         layout: source.layout(),
         location,
+        storage: source.storage(),
         splits,
         value_bytes: record.saturating_mul(records),
         varying,

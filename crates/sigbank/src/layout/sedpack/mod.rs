@@ -282,6 +282,15 @@ impl Source for Dataset {
     fn location(&self) -> String {
         self.store().location()
     }
+    fn storage(&self) -> String {
+        let state = self.state();
+        let structure = state.info.structure();
+        let compression = match structure.compression.as_str() {
+            "" => "not compressed",
+            word => word,
+        };
+        format!("{} shards of at most {} records, {compression}", structure.file_type.as_str(), structure.examples_per_shard)
+    }
     fn metadata(&self) -> &Metadata {
         &self.inner.metadata
     }
