@@ -69,6 +69,11 @@ impl RelPath {
     }
 }
 
+/// Whether [`RelPath::parse`] takes this text.
+pub(crate) fn is_path(text: &str) -> bool {
+    objection(text).is_none()
+}
+
 fn objection(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         return Some("is empty");

@@ -1,18 +1,27 @@
 //! Verifying the whole Merkle tree.
 
-use super::lists::ShardInfo;
+use super::lists::{ListRef, ShardInfo};
 use super::reader::Reader;
 use super::state::{State, compare_digests};
-use super::table::Walk;
+use super::table::Position;
 use crate::error::{Code, Error, Result};
 use crate::layout::Verified;
-use crate::store::Store;
+use crate::store::{Store, StoreFile};
+use bytes::Bytes;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
+use sigbank_format::read_at::ReadAt;
 use std::collections::HashSet;
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 const CHUNK: usize = 1 << 20;
+/// A file up to this size is read once.
+const SMALL: usize = 64 << 10;
+/// Shards that a thread takes at a time.
+const BATCH: u64 = 32;
+/// How often a thread that is at work on some shards says how far it is.
+const OFTEN: Duration = Duration::from_millis(20);
 
 pub(super) fn check(
     store: &dyn Store,
@@ -36,74 +45,113 @@ pub(super) fn check(
     if !progress(0, total) {
         return Err(stopped());
     }
+    listed_once(store, state)?;
     let algorithms = &state.info.structure().algorithms;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-    // Lists are walked here, shards are read and hashed by the workers; the channels are short, so memory is bounded.
-    let (give, take) = mpsc::sync_channel::<ShardInfo>(threads);
-    let take = &Mutex::new(Some(take));
-    std::thread::scope(|scope| {
-        let (tell, hear) = mpsc::channel::<Result<(u64, u64)>>();
-        for _ in 0..threads {
-            let tell = tell.clone();
-            scope.spawn(move || {
-                let mut buffer = vec![0; CHUNK];
-                loop {
-                    let next = take.lock().ok().and_then(|t| t.as_ref().and_then(|t| t.recv().ok()));
-                    let Some(shard) = next else { return };
-                    let found = shard_ok(store, algorithms, reader, &shard, &mut buffer);
-                    if tell.send(found.map(|bytes| (shard.examples, bytes))).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(tell);
-        let mut hear_one = |found: Result<(u64, u64)>, done: &mut Verified| -> Result<()> {
-            let (records, bytes) = found?;
-            done.units += 1;
-            done.records += records;
-            done.bytes += bytes;
-            if progress(done.units, total) { Ok(()) } else { Err(stopped()) }
-        };
-        let mut run = || -> Result<()> {
-            let mut seen = HashSet::new();
-            for (split, top) in state.info.splits() {
-                for shard in Walk::new(state, store, top, 0) {
-                    let shard = shard?;
-                    if !seen.insert(shard.path()?.clone()) {
-                        return Err(Error::corrupt(format!("the shard is listed twice, the second time in split '{split}'"))
-                            .at(store.locate(shard.path()?)));
-                    }
-                    if give.send(shard).is_err() {
+    // Whoever is free walks the lists to the next shards, so no more than a few entries are ever held.
+    let batch = (total / (threads as u64 * 8)).clamp(1, BATCH) as usize;
+    let entries = Mutex::new(Entries { store, state, splits: state.info.splits().iter(), now: None });
+    let stop = AtomicBool::new(false);
+    let (tell, hear) = mpsc::channel::<Result<Verified>>();
+    let run = |tell: mpsc::Sender<Result<Verified>>| {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let taken = entries.lock().unwrap_or_else(PoisonError::into_inner).take(batch);
+            let Some(texts) = taken.transpose() else { return };
+            let found = texts.and_then(|texts| {
+                let mut done = Verified::default();
+                let mut told = Instant::now();
+                for text in texts {
+                    let shard = ShardInfo::from_text(&text)?;
+                    done.bytes += shard_ok(store, algorithms, reader, &shard, &mut buffer)?;
+                    done.units += 1;
+                    done.records += shard.examples;
+                    if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    while let Ok(found) = hear.try_recv() {
-                        hear_one(found, &mut done)?;
+                    if told.elapsed() >= OFTEN {
+                        let _ = tell.send(Ok(std::mem::take(&mut done)));
+                        told = Instant::now();
                     }
                 }
-            }
-            Ok(())
-        };
-        let walked = run();
-        drop(give);
-        if walked.is_err() {
-            // The workers find the channel empty and end.
-            if let Ok(mut take) = take.lock() {
-                *take = None;
+                Ok(done)
+            });
+            let failed = found.is_err();
+            if tell.send(found).is_err() || failed || stop.load(Ordering::Relaxed) {
+                return;
             }
         }
-        walked?;
-        for found in hear {
-            if let Err(e) = hear_one(found, &mut done) {
-                if let Ok(mut take) = take.lock() {
-                    *take = None;
-                }
-                return Err(e);
-            }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let tell = tell.clone();
+            scope.spawn(|| run(tell));
         }
-        Ok(())
+        drop(tell);
+        let heard = hear.iter().try_for_each(|found| {
+            let found = found?;
+            done.units += found.units;
+            done.records += found.records;
+            done.bytes += found.bytes;
+            if progress(done.units, total) { Ok(()) } else { Err(stopped()) }
+        });
+        stop.store(true, Ordering::Relaxed);
+        heard
     })?;
     Ok(done)
+}
+
+/// The entries of all shards.
+struct Entries<'a> {
+    store: &'a dyn Store,
+    state: &'a State,
+    splits: std::slice::Iter<'a, (String, ListRef)>,
+    now: Option<Position>,
+}
+
+impl Entries<'_> {
+    /// The next ones, none at the end.
+    fn take(&mut self, most: usize) -> Result<Option<Vec<String>>> {
+        let mut texts = Vec::with_capacity(most);
+        while texts.len() < most {
+            let Some(position) = &mut self.now else {
+                let Some((_, top)) = self.splits.next() else { break };
+                self.now = Some(Position::new(top, 0).comparing_all());
+                continue;
+            };
+            match position.next(self.state, self.store)? {
+                Some(text) => texts.push(text.to_owned()),
+                None => self.now = None,
+            }
+        }
+        Ok(Some(texts).filter(|texts| !texts.is_empty()))
+    }
+}
+
+/// Refuses a shard that two entries name.
+fn listed_once(store: &dyn Store, state: &State) -> Result<()> {
+    let mut tables = Vec::new();
+    for (split, _) in state.info.splits() {
+        tables.push((split, state.table(store, split)?));
+    }
+    let mut hashed: Vec<(u64, usize, usize)> = Vec::new();
+    for (at, (_, table)) in tables.iter().enumerate() {
+        hashed.extend(table.hashes().enumerate().map(|(unit, hash)| (hash, at, unit)));
+    }
+    hashed.sort_unstable();
+    let path = |&(_, at, unit): &(u64, usize, usize)| tables.get(at).map(|(_, table)| table.path(unit)).transpose();
+    for same in hashed.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+        let mut seen = HashSet::new();
+        for one in same {
+            if let (Some(path), Some((split, _))) = (path(one)?, tables.get(one.1))
+                && !seen.insert(path.clone())
+            {
+                return Err(Error::corrupt(format!("the shard is listed twice, the second time in split '{split}'"))
+                    .at(store.locate(&path)));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn stopped() -> Error {
@@ -119,24 +167,54 @@ pub(super) fn shard_ok(
     buffer: &mut [u8],
 ) -> Result<u64> {
     let mut bytes = 0;
+    let mut first = None;
     for info in &shard.files {
         let file = store.open_read(&info.path).map_err(|e| match e.code() {
             Code::NotFound => e.remedy("the shard is listed but gone: restore it from a copy"),
             _ => e,
         })?;
+        let located = |e: Error| e.at(store.locate(&info.path));
         let mut hasher = MultiHasher::new(algorithms);
         let mut at = 0;
         while at < file.size() {
             let n = (file.size() - at).min(buffer.len() as u64);
             let part = buffer.get_mut(..n as usize).unwrap_or_default();
-            file.read_at(at, part).map_err(|e| Error::from(e).at(store.locate(&info.path)))?;
+            file.read_at(at, part).map_err(|e| located(e.into()))?;
             hasher.update(part);
             at += n;
         }
-        compare_digests(algorithms, info, &hasher.finish()).map_err(|e| e.at(store.locate(&info.path)))?;
+        compare_digests(algorithms, info, &hasher.finish()).map_err(located)?;
         bytes += at;
+        first.get_or_insert_with(|| match buffer.get(..file.size() as usize).filter(|all| all.len() <= SMALL) {
+            // What was just read is not read again.
+            Some(all) => Arc::new(Whole { bytes: Bytes::copy_from_slice(all), file }) as Arc<dyn StoreFile>,
+            None => file,
+        });
     }
     let path = shard.path()?;
-    store.open_read(path).and_then(|file| reader.probe(file, shard.examples)).map_err(|e| e.at(store.locate(path)))?;
+    let probe = |file| reader.probe(file, shard.examples).map_err(|e| e.at(store.locate(path)));
+    first.map_or(Ok(()), probe)?;
     Ok(bytes)
+}
+
+/// A small file and what it holds.
+#[derive(Debug)]
+struct Whole {
+    bytes: Bytes,
+    file: Arc<dyn StoreFile>,
+}
+
+impl ReadAt for Whole {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
+        self.bytes.read_at(offset, buf)
+    }
+}
+
+impl StoreFile for Whole {
+    fn location(&self) -> &str {
+        self.file.location()
+    }
 }

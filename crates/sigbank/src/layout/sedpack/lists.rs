@@ -1,5 +1,7 @@
 //! `shards_list.json`: the shards of one directory and the lists of the directories below it.
 
+pub(super) mod scan;
+
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
 use serde_json::Value;
@@ -18,7 +20,7 @@ pub struct FileInfo {
 }
 
 /// What a list says of one shard.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ShardInfo {
     /// Its files; the first one holds the records.
     pub files: Vec<FileInfo>,
@@ -26,8 +28,17 @@ pub struct ShardInfo {
     pub examples: u64,
     /// What its records share.
     pub metadata: Metadata,
-    /// Everything that stands in the file, unknown keys included.
-    raw: Metadata,
+    raw: Raw,
+}
+
+/// Everything that stands in a shard's entry, unknown keys included.
+#[derive(Debug, Clone)]
+enum Raw {
+    /// What the fields say.
+    Fields,
+    /// A JSON object.
+    Text(Box<str>),
+    Object(Metadata),
 }
 
 /// A pointer to a list, with what is below it.
@@ -126,13 +137,22 @@ impl FileInfo {
 impl ShardInfo {
     /// A new shard of one file.
     pub fn new(file: FileInfo, examples: u64, metadata: Metadata) -> Self {
-        let mut raw = Metadata::new();
-        raw.insert("file_infos".into(), Value::Array(vec![file.to_value()]));
-        raw.insert("number_of_examples".into(), examples.into());
-        if !metadata.is_empty() {
-            raw.insert("custom_metadata".into(), Value::Object(metadata.clone()));
+        Self { files: vec![file], examples, metadata, raw: Raw::Fields }
+    }
+    /// Reads an entry of a list from its text.
+    ///
+    /// # Errors
+    /// As [`ShardInfo::parse`].
+    pub(super) fn from_text(text: &str) -> Result<Self> {
+        let scanned = || {
+            let entry = scan::Entry::parse(text)?;
+            let metadata = entry.metadata().map_or(Ok(Metadata::new()), serde_json::from_str).ok()?;
+            Some(Self { files: entry.files()?, examples: entry.number_of_examples, metadata, raw: Raw::Text(text.into()) })
+        };
+        match scanned() {
+            Some(shard) => Ok(shard),
+            None => Self::parse(&serde_json::from_str(text).map_err(|e| Error::corrupt(format!("not a JSON object: {e}")))?),
         }
-        Self { files: vec![file], examples, metadata, raw }
     }
     /// Reads an entry of a list.
     ///
@@ -148,15 +168,36 @@ impl ShardInfo {
             None => Metadata::new(),
             Some(v) => as_object(v, "custom_metadata")?.clone(),
         };
-        Ok(Self { files, examples: count(raw, "number_of_examples")?, metadata, raw: raw.clone() })
+        Ok(Self { files, examples: count(raw, "number_of_examples")?, metadata, raw: Raw::Object(raw.clone()) })
     }
     /// As it stands in JSON.
     pub fn to_value(&self) -> Value {
-        Value::Object(self.raw.clone())
+        match &self.raw {
+            Raw::Object(raw) => return Value::Object(raw.clone()),
+            Raw::Text(text) => {
+                if let Ok(value) = serde_json::from_str(text) {
+                    return value;
+                }
+            }
+            Raw::Fields => {}
+        }
+        let mut raw = Metadata::new();
+        raw.insert("file_infos".into(), self.files.iter().map(FileInfo::to_value).collect());
+        raw.insert("number_of_examples".into(), self.examples.into());
+        if !self.metadata.is_empty() {
+            raw.insert("custom_metadata".into(), Value::Object(self.metadata.clone()));
+        }
+        Value::Object(raw)
     }
     /// The path of the file that holds the records.
     pub fn path(&self) -> Result<&RelPath> {
         self.files.first().map(|f| &f.path).ok_or_else(|| Error::corrupt("a shard without a file"))
+    }
+}
+
+impl PartialEq for ShardInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_value() == other.to_value()
     }
 }
 
@@ -173,6 +214,16 @@ impl ListRef {
             return Err(Error::corrupt(format!("'{}': every shards list is called {LIST}", file.path)));
         }
         Ok(Self { file, examples: count(raw, "number_of_examples")?, shards: count(raw, "number_of_shards")?, raw: raw.clone() })
+    }
+    /// Compares what a list holds with what its pointer says.
+    pub(super) fn agrees(&self, examples: u64, shards: u64) -> Result<()> {
+        if (self.examples, self.shards) == (examples, shards) {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "the list holds {examples} examples in {shards} shards, its pointer says {} in {}",
+            self.examples, self.shards
+        )))
     }
     /// The same pointer with the unknown keys of the one that it replaces.
     pub(super) fn keeping(self, old: &Self) -> Self {

@@ -178,11 +178,12 @@ impl Dataset {
     /// # Errors
     /// `NotFound` for a split that is not there.
     pub fn shard_infos(&self, split: &str, start: u64, stop: u64) -> Result<Vec<ShardInfo>> {
-        self.with_state(|state| {
-            let Some(top) = state.info.split(split) else { return state.table(self.store(), split).map(|_| Vec::new()) };
-            let wanted = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
-            table::Walk::new(state, self.store(), top, start).take(wanted).collect()
-        })
+        self.with_state(|state| state.entries(self.store(), split, (start, stop), ShardInfo::from_text))
+    }
+
+    /// As [`Dataset::shard_infos`], as the entries stand in their lists: JSON objects.
+    pub fn shard_texts(&self, split: &str, start: u64, stop: u64) -> Result<Vec<String>> {
+        self.with_state(|state| state.entries(self.store(), split, (start, stop), |text| Ok(text.to_owned())))
     }
 
     /// The split of a shard and its number in it, by the path of its first file.
@@ -313,7 +314,7 @@ impl Source for Dataset {
         Ok(self.with_state(|state| state.table(self.store(), split))?.path(unit)?.to_string())
     }
     fn unit_metadata(&self, split: &str, unit: usize) -> Result<Metadata> {
-        Ok(self.with_state(|state| state.table(self.store(), split))?.metadata(unit)?.clone())
+        self.with_state(|state| state.table(self.store(), split))?.metadata(unit)
     }
     fn random_access(&self) -> bool {
         self.inner.reader.random_access()

@@ -3,7 +3,7 @@
 use super::info::{Info, ROOT};
 use super::journal::Journal;
 use super::lists::{FileInfo, ListRef, ShardsList};
-use super::table::Table;
+use super::table::{Position, Table};
 use crate::error::{Code, Error, Result};
 use crate::store::{Store, Version};
 use crate::uri::RelPath;
@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) version: Version,
     overlay: HashMap<RelPath, Bytes>,
     tables: Mutex<HashMap<String, Arc<Table>>>,
+    /// Where the last call of [`State::entries`] for a split ended.
+    cursors: Mutex<HashMap<String, (u64, Position)>>,
 }
 
 impl State {
@@ -38,7 +40,7 @@ impl State {
             overlay = journal.lists.into_iter().map(|(path, text)| (path, Bytes::from(text.into_bytes()))).collect();
         }
         let info = Info::parse(&root, allow_newer).map_err(|e| e.at(store.locate(&path)))?;
-        Ok(Self { info, root, version, overlay, tables: Mutex::default() })
+        Ok(Self { info, root, version, overlay, tables: Mutex::default(), cursors: Mutex::default() })
     }
 
     /// Whether the two show the same lists.
@@ -51,30 +53,69 @@ impl State {
         digest_all(&self.info.structure().algorithms, &[&self.root])
     }
 
-    /// A list, compared with the checksum that its pointer gives.
+    /// A list's text, compared with the first checksum that its pointer gives, which is enough to read by, or with all of them.
     ///
     /// # Errors
     /// `Corrupt` or `NotFound`, which may mean that the dataset has moved on: [`super::Dataset`] looks again before it
     /// says so.
-    pub(super) fn list(&self, store: &dyn Store, pointer: &ListRef) -> Result<ShardsList> {
+    pub(super) fn list_text(&self, store: &dyn Store, pointer: &ListRef, all: bool) -> Result<Bytes> {
         let path = &pointer.file.path;
         let bytes = match self.overlay.get(path) {
             Some(bytes) => bytes.clone(),
             None => store.get(path)?,
         };
-        // One algorithm is enough to read by; `check` compares all.
-        let algorithms = &self.info.structure().algorithms;
-        compare(algorithms.get(..1).unwrap_or_default(), &pointer.file, &[&bytes]).map_err(|e| e.at(store.locate(path)))?;
-        let list = ShardsList::parse(path, &bytes).map_err(|e| e.at(store.locate(path)))?;
-        if list.examples != pointer.examples || list.count_shards() != pointer.shards {
-            let found = (list.examples, list.count_shards());
-            return Err(Error::corrupt(format!(
-                "the list holds {} examples in {} shards, its pointer says {} in {}",
-                found.0, found.1, pointer.examples, pointer.shards
+        let algorithms = self.info.structure().algorithms.as_slice();
+        compare(if all { algorithms } else { algorithms.get(..1).unwrap_or_default() }, &pointer.file, &[&bytes])
+            .map_err(|e| e.at(store.locate(path)))?;
+        Ok(bytes)
+    }
+
+    /// A list with all that stands in it; errors as [`State::list_text`].
+    pub(super) fn list(&self, store: &dyn Store, pointer: &ListRef) -> Result<ShardsList> {
+        let path = &pointer.file.path;
+        let parse = |bytes: Bytes| {
+            let list = ShardsList::parse(path, &bytes)?;
+            pointer.agrees(list.examples, list.count_shards())?;
+            Ok(list)
+        };
+        parse(self.list_text(store, pointer, false)?).map_err(|e: Error| e.at(store.locate(path)))
+    }
+
+    fn top(&self, store: &dyn Store, split: &str) -> Result<&ListRef> {
+        self.info.split(split).ok_or_else(|| {
+            let names: Vec<_> = self.info.splits().iter().map(|(name, _)| name.as_str()).collect();
+            Error::not_found(format!(
+                "the dataset has no split '{split}'; it has: {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
             ))
-            .at(store.locate(path)));
+            .at(store.location())
+        })
+    }
+
+    /// What `each` makes of the entries of a split's shards, from the `start`-th to before the `stop`-th. Whoever goes on where
+    /// the last call ended reads no list again.
+    pub(super) fn entries<T>(
+        &self,
+        store: &dyn Store,
+        split: &str,
+        (start, stop): (u64, u64),
+        each: impl Fn(&str) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let top = self.top(store, split)?;
+        let cursors = || self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cursors().remove(split).filter(|(at, _)| *at == start);
+        let mut position = known.map_or_else(|| Position::new(top, start), |(_, position)| position);
+        let (mut at, mut found) = (start, Vec::new());
+        while at < stop
+            && let Some(text) = position.next(self, store)?
+        {
+            found.push(each(text)?);
+            at += 1;
         }
-        Ok(list)
+        if at < top.shards {
+            cursors().insert(split.to_owned(), (at, position));
+        }
+        Ok(found)
     }
 
     /// The shards of one split as columns; read once.
@@ -83,14 +124,7 @@ impl State {
         if let Some(table) = known(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(table);
         }
-        let pointer = self.info.split(split).ok_or_else(|| {
-            let names: Vec<_> = self.info.splits().iter().map(|(name, _)| name.as_str()).collect();
-            Error::not_found(format!(
-                "the dataset has no split '{split}'; it has: {}",
-                if names.is_empty() { "none".into() } else { names.join(", ") }
-            ))
-            .at(store.location())
-        })?;
+        let pointer = self.top(store, split)?;
         let table = Arc::new(Table::read(self, store, pointer)?);
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), table.clone());
         Ok(table)
