@@ -95,3 +95,27 @@ const _: () = {
     is_send::<ShardReader>();
     is_send::<ShardBuilder>();
 };
+
+pub type Named = (&'static str, FieldType);
+
+/// An npy file of a dtype that may be none.
+pub fn member(dtype: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
+    let shape: String = shape.iter().map(|n| format!("{n}, ")).collect();
+    let text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({shape}), }}");
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend_from_slice(format!("{text:117}\n").as_bytes());
+    file.extend_from_slice(data);
+    file
+}
+
+/// An archive made by the `zip` crate.
+pub fn zip_of(members: &[(&str, Vec<u8>)], deflated: bool) -> Vec<u8> {
+    use std::io::Write;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let method = if deflated { zip::CompressionMethod::Deflated } else { zip::CompressionMethod::Stored };
+    for (name, bytes) in members {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default().compression_method(method)).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}

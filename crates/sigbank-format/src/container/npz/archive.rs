@@ -125,3 +125,73 @@ fn put32(out: &mut Vec<u8>, n: u32) {
 fn put64(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(&n.to_le_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Result;
+    use crate::read_at::{ReadAt, past_end};
+    use std::sync::Arc;
+
+    /// Pieces with nothing between them.
+    struct Sparse(Vec<(u64, Vec<u8>)>);
+
+    impl ReadAt for Sparse {
+        fn size(&self) -> u64 {
+            self.0.last().map_or(0, |(at, bytes)| at + bytes.len() as u64)
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            if offset + buf.len() as u64 > self.size() {
+                return Err(past_end(offset, buf.len(), self.size()));
+            }
+            for (at, b) in (offset..).zip(buf) {
+                let (start, bytes) = &self.0[self.0.partition_point(|(start, _)| *start <= at) - 1];
+                *b = bytes.get((at - start) as usize).copied().unwrap_or(0);
+            }
+            Ok(())
+        }
+    }
+
+    fn check(members: &[(String, u64, u64)]) {
+        let (mut pieces, mut directory, mut at) = (Vec::new(), Vec::new(), 0);
+        let mut starts = Vec::new();
+        for (name, size, packed) in members {
+            let method = if size == packed { Method::Stored } else { Method::Deflated };
+            let entry = Entry { name, method, crc: 7, size: *size, packed: *packed, at };
+            let mut local = Vec::new();
+            entry.local(&mut local);
+            entry.central(&mut directory);
+            starts.push(at + local.len() as u64);
+            pieces.push((at, local.clone()));
+            at += local.len() as u64 + packed;
+        }
+        end(members.len(), at, &mut directory);
+        pieces.push((at, directory));
+        let mut npz = super::super::open(Arc::new(Sparse(pieces))).unwrap();
+        assert_eq!(npz.archive.len(), members.len());
+        for (i, ((name, size, packed), start)) in members.iter().zip(starts).enumerate().step_by(members.len() / 16 + 1) {
+            let file = npz.archive.by_index_raw(i).unwrap();
+            assert_eq!(file.name().unwrap(), name.as_str());
+            assert_eq!((file.size(), file.compressed_size(), file.data_start()), (*size, *packed, Some(start)));
+            assert_eq!(file.crc32(), 7);
+        }
+    }
+
+    #[test]
+    fn sizes_and_places_of_every_magnitude_are_found_again() {
+        let member = |name: &str, size, packed| (name.to_owned(), size, packed);
+        for big in [LIMIT, LIMIT + 1, u64::from(u32::MAX) - 1, u64::from(u32::MAX), u64::from(u32::MAX) + 1, 1 << 40] {
+            check(&[member("a", big, big), member("b", 3, 3)]);
+            check(&[member("a", 1, 1), member("\u{e9}", big, 3), member("c", 1, big)]);
+        }
+        check(&[member("a", 5, 5)]);
+        check(&[]);
+    }
+
+    #[test]
+    fn more_members_than_16_bits_count() {
+        for count in [65_535, 65_536] {
+            check(&(0..count).map(|i| (format!("{i}"), 1, 1)).collect::<Vec<_>>());
+        }
+    }
+}

@@ -8,6 +8,7 @@ use crate::container::Places;
 use crate::error::{FormatError, Result};
 use crate::model::array::byte_len;
 use crate::model::{DType, FieldType};
+use std::sync::Arc;
 
 /// Values of at least so many bytes are read straight into their place, smaller ones several at a time.
 const DIRECT: usize = 16 << 10;
@@ -76,12 +77,17 @@ impl Column {
         let index = npz.archive.index_for_name(name);
         let index = index.ok_or_else(|| place(FormatError::corrupt("it is not in the archive")))?;
         let mut member = Member::open(npz, index, keep).map_err(place)?;
-        let npy = NpyReader::new(member.front().map_err(place)?).map_err(place)?;
+        let front = member.front().map_err(place)?;
+        let npy = NpyReader::new(Arc::new(front.clone())).map_err(place)?;
         let info = npy.info();
         let (dtype, shape) = (info.dtype.clone(), info.shape.clone());
         let swap = if info.stored_dtype.is_big_endian() { dtype.swap_width() } else { 1 };
         let data = byte_len(&dtype, &shape).map_err(place)? as u64;
-        let header = member.size().saturating_sub(info.trailing_bytes).saturating_sub(data);
+        if info.trailing_bytes > 0 {
+            return Err(place(FormatError::corrupt(format!("{} bytes after the end of its array", info.trailing_bytes))));
+        }
+        let header = member.size().saturating_sub(data);
+        member.begin(front.bytes.get(..header as usize).unwrap_or_default());
         let row = byte_len(&dtype, shape.get(1..).unwrap_or_default()).map_err(place)?;
         let elements = match npy.is_fortran() {
             true => Elements::Fortran(npz.open_member(index).map_err(place)?),

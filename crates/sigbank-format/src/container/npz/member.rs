@@ -18,6 +18,8 @@ const WHOLE: u64 = 8 << 20;
 pub(super) const KEPT: u64 = 64 << 20;
 /// Deflated bytes read at a time.
 const INPUT: usize = 128 << 10;
+/// NumPy's headers have so many bytes, but for arrays of many axes.
+const FRONT: u64 = 128;
 /// Bytes inflated at a time to get past them.
 const SKIP: usize = 64 << 10;
 /// As much of the end of an archive is read at once and kept: its directory, and all of a small archive.
@@ -100,7 +102,7 @@ impl Member {
         let src = &npz.src;
         match method {
             CompressionMethod::Stored if place.size == place.packed => {
-                Ok(Self::Stored(Stored { src: Arc::new(place.section(src)?), place, sum: Crc::new(), summed: 0 }))
+                Ok(Self::Stored(Stored { src: place.section(src)?, place, sum: Crc::new(), summed: 0, verdict: Ok(()) }))
             }
             CompressionMethod::Stored => Err(wrong_length(place.size, place.packed)),
             CompressionMethod::Deflated => {
@@ -142,29 +144,37 @@ impl Member {
         }
     }
 
-    /// The member as a source whose first bytes, a header, can be read.
-    pub(super) fn front(&mut self) -> Result<Arc<dyn ReadAt>> {
-        Ok(match self {
-            Self::Stored(stored) => stored.src.clone(),
-            Self::Whole(bytes) => Arc::new(bytes.clone()),
-            Self::Streamed(streamed) => {
-                let size = streamed.place.size;
-                // A header of NumPy's is 128 bytes or a little more; one that is longer is read again with all its length.
-                let mut bytes = vec![0; size.min(4096) as usize];
-                streamed.read_at(0, &mut bytes)?;
-                let long = match bytes.get(6..12) {
-                    Some(&[2 | 3, _, a, b, c, d]) => u64::from(u32::from_le_bytes([a, b, c, d])),
-                    Some(&[_, _, a, b, _, _]) => u64::from(u16::from_le_bytes([a, b])),
-                    _ => 0,
-                };
-                let all = size.min(12 + long.min(MAX_NPY_HEADER as u64)) as usize;
-                if all > bytes.len() {
-                    bytes.resize(all, 0);
-                    streamed.read_at(0, &mut bytes)?;
-                }
-                Arc::new(Front { bytes, size })
-            }
-        })
+    /// The member's npy header with a little more or less, as a source that is as long as the member.
+    pub(super) fn front(&mut self) -> Result<Front> {
+        let size = self.size();
+        let mut front = Front { bytes: vec![0; size.min(FRONT) as usize], size };
+        self.peek(&mut front.bytes)?;
+        let long = match front.bytes.get(6..12) {
+            Some(&[2 | 3, _, a, b, c, d]) => u64::from(u32::from_le_bytes([a, b, c, d])),
+            Some(&[_, _, a, b, _, _]) => u64::from(u16::from_le_bytes([a, b])),
+            _ => 0,
+        };
+        let all = size.min(12 + long.min(MAX_NPY_HEADER as u64));
+        if all > FRONT {
+            front.bytes.resize(all as usize, 0);
+            self.peek(&mut front.bytes)?;
+        }
+        Ok(front)
+    }
+
+    fn peek(&mut self, buf: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Stored(stored) => stored.src.read_at(0, buf),
+            other => other.read_at(0, buf),
+        }
+    }
+
+    /// Takes the npy header into the checksum of a member that is read by ranges.
+    pub(super) fn begin(&mut self, header: &[u8]) {
+        if let Self::Stored(stored) = self {
+            stored.sum.update(header);
+            stored.summed = header.len() as u64;
+        }
     }
 
     /// Fills `buf` from `at` on.
@@ -213,9 +223,10 @@ fn whole(src: &Arc<dyn ReadAt>, place: Place) -> Result<Member> {
     Ok(Member::Whole(bytes.into()))
 }
 
-/// The first bytes of a source.
-struct Front {
-    bytes: Vec<u8>,
+/// The first bytes of a member.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub bytes: Vec<u8>,
     size: u64,
 }
 
@@ -230,30 +241,26 @@ impl ReadAt for Front {
 
 /// A stored member. Its checksum is checked where it is read from the first element to its end.
 pub(super) struct Stored {
-    src: Arc<Section>,
+    src: Section,
     place: Place,
     sum: Crc,
     /// As many bytes are in the sum.
     summed: u64,
+    /// What the checksum said once all was read.
+    verdict: Result<()>,
 }
 
 impl Stored {
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
         self.src.read_at(at, buf)?;
-        if self.summed == 0 && at > 0 && at <= MAX_NPY_HEADER as u64 {
-            // The npy header was read by another way.
-            let header = crate::array::source::read_up_to(&*self.src, 0, at as usize)?;
-            self.sum.update(&header);
-            self.summed = at;
-        }
-        if at == self.summed {
+        if at == self.summed && !buf.is_empty() {
             self.sum.update(buf);
             self.summed += buf.len() as u64;
-            if self.summed == self.place.size && !buf.is_empty() {
-                self.place.check(self.sum.sum())?;
+            if self.summed == self.place.size {
+                self.verdict = self.place.check(self.sum.sum());
             }
         }
-        Ok(())
+        self.verdict.clone()
     }
 }
 

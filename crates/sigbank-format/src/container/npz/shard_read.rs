@@ -180,7 +180,7 @@ impl Values {
     fn open(npz: &mut Npz, names: &Names, ty: &FieldType, keep: u64) -> Result<Self> {
         if let Some(offsets) = &names.offsets {
             let column = Column::open(npz, &names.main, keep)?;
-            let offsets = offsets_of(Column::open(npz, offsets, 0)?, &column)?;
+            let offsets = offsets_of(Column::open(npz, offsets, u64::MAX)?, &column)?;
             return Ok(match ty {
                 FieldType::Bytes { len: Some(len) } => {
                     let mut bounds = offsets.iter().zip(offsets.iter().skip(1));
