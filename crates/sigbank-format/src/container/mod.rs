@@ -1,5 +1,7 @@
 //! Many records in one object.
 
+#[cfg(feature = "arrayrecord")]
+pub mod arrayrecord;
 pub mod flatbuffer;
 #[cfg(feature = "npz")]
 pub mod npz;

@@ -14,7 +14,7 @@
 //! FloatList; neither is written, since the reference could not read it.
 
 mod read;
-mod wire;
+pub(crate) mod wire;
 mod write;
 
 #[cfg(test)]

@@ -5,22 +5,22 @@ use std::borrow::Cow;
 use crate::error::{FormatError, Result};
 
 /// The tag of a field whose value has its length before it (field numbers up to 15, as all here).
-pub(super) const fn delimited(field: u8) -> u8 {
+pub(crate) const fn delimited(field: u8) -> u8 {
     field << 3 | 2
 }
 
 /// The tag of a field that is a varint.
-pub(super) const fn plain(field: u8) -> u8 {
+pub(crate) const fn plain(field: u8) -> u8 {
     field << 3
 }
 
 /// How many bytes a number takes.
-pub(super) fn varint_len(value: u64) -> usize {
+pub(crate) fn varint_len(value: u64) -> usize {
     ((63 - (value | 1).leading_zeros() as usize) * 9 + 73) / 64
 }
 
 /// Appends a number.
-pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -30,7 +30,7 @@ pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
 
 /// Takes a number off the front.
 #[inline]
-pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64> {
+pub(crate) fn varint(bytes: &mut &[u8]) -> Result<u64> {
     // Up to eight bytes at once: where the first byte without its high bit is, the number ends.
     if let Some(word) = bytes.first_chunk::<8>() {
         let word = u64::from_le_bytes(*word);
@@ -64,7 +64,7 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64> {
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Varint(u64),
     Fixed64,
     Bytes(&'a [u8]),
@@ -72,11 +72,11 @@ pub(super) enum Value<'a> {
 }
 
 /// The fields of a message, one after another.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The next field's number and value; none at the message's end.
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
