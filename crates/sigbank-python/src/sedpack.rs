@@ -92,6 +92,12 @@ impl SedpackDataset {
         Ok(saved.to_value().to_string())
     }
 
+    /// Removes what workers with this path wrote and nothing names.
+    fn discard(&self, py: Python<'_>, relative_path: &str) -> PyResult<()> {
+        let own = RelPath::parse(relative_path).map_err(raise)?;
+        py.detach(|| self.dataset.discard(&own)).map_err(raise)
+    }
+
     fn checksums(&self) -> Vec<String> {
         self.dataset.checksums()
     }
@@ -227,6 +233,7 @@ struct Filling {
     metadata: Option<(String, Metadata)>,
     infos: Vec<ListRef>,
     adopted: Adopted,
+    given_up: Adopted,
 }
 
 impl Filling {
@@ -260,6 +267,7 @@ impl Filler {
             metadata: None,
             infos: Vec::new(),
             adopted: Adopted::default(),
+            given_up: Adopted::default(),
         };
         Ok(Self { takers: takers(py, schema)?, state: Mutex::new(state) })
     }
@@ -300,9 +308,9 @@ impl Filler {
             let mut state = self.state();
             let Some(mut filler) = state.filler.take() else { return Ok(()) };
             let done = filler.finish();
-            state.adopted = filler.adopted();
-            state.infos = done?;
-            Ok(())
+            (state.adopted, state.given_up) = (filler.adopted(), filler.given_up());
+            state.infos = filler.infos().to_vec();
+            done.map(|_| ())
         };
         py.detach(run).map_err(raise)
     }
@@ -315,6 +323,12 @@ impl Filler {
     fn adopted(&self, py: Python<'_>) -> (u64, u64) {
         let adopted = py.detach(|| self.state().adopted);
         (adopted.shards, adopted.records)
+    }
+
+    /// (shards, examples) of killed writers of the same path that finishing left out for good.
+    fn given_up(&self, py: Python<'_>) -> (u64, u64) {
+        let given_up = py.detach(|| self.state().given_up);
+        (given_up.shards, given_up.records)
     }
 }
 

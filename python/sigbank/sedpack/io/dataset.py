@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
-import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from .metadata import DatasetInfo, DatasetStructure, Metadata
 from .shard_file_metadata import ShardListInfo
 from .shard_info_iterator import ShardInfoIterator
 from .types import SplitT
+from .workers import write_multiprocessing
 
 
 class Dataset(DatasetIteration):
@@ -138,7 +136,13 @@ class Dataset(DatasetIteration):
         """Save the metadata and the structure, and name the shards that fillers left unnamed.
 
         Args:
-            updated_infos: what the fillers' `get_updated_infos` gave. Shards that are named already stay.
+            updated_infos: what the fillers' `get_updated_infos` gave, in any order; a list may be given beside those below it.
+                Shards that are named already stay and are named once, so the same infos may be given again, by a
+                coordinator that was killed for one, and several coordinators may be at work.
+
+        Raises:
+            FileNotFoundError: a list that an info describes is not there, or one of its files; nothing is changed.
+            ValueError: an info describes no list of this dataset, or one that has changed since; nothing is changed.
 
         Returns:
             the path and the checksums of `dataset_info.json`.
@@ -179,35 +183,29 @@ class Dataset(DatasetIteration):
 
         Args:
             feed_writer: called as `feed_writer(dataset_filler, *arguments, **kwarguments)`, once for each entry of
-                `custom_arguments`, in a process of its own. It writes inside `with dataset_filler:`.
+                `custom_arguments`, in a pool of as many processes as there are processors. It writes inside
+                `with dataset_filler:`. The processes are started as `multiprocessing.set_start_method` says, so
+                `feed_writer`, its arguments and its result must be picklable.
             custom_arguments: the arguments of each call.
             custom_kwarguments: the keyword arguments of each call, as many as `custom_arguments`; none by default.
             consistency_check: `check` the dataset at the end.
             single_process: make the calls here, one after the other.
 
         Returns:
-            what the calls returned, in order. When one raises, so does this, and nothing that the calls wrote is named.
+            what the calls returned, in order.
+
+        All that the calls wrote becomes visible together, at the end. When a call raises, so does this, with a note that tells
+        which one it was; calls that have begun run to their end, the others are not made, and what they all wrote is removed,
+        so that the whole can simply be run again. So it is when a process is killed, and after Ctrl-C.
 
         Raises:
-            ValueError: the lists differ in length, or are empty.
+            ValueError: the lists differ in length.
+            TypeError: `feed_writer` cannot be pickled.
+            RuntimeError: (concurrent.futures.process.BrokenProcessPool) a process ended before its call was done.
         """
-        kwarguments = [{} for _ in custom_arguments] if custom_kwarguments is None else list(custom_kwarguments)
-        if len(kwarguments) != len(custom_arguments) or not kwarguments:
-            raise ValueError(
-                "expected as many custom_arguments as custom_kwarguments and at least one, "
-                f"found {len(custom_arguments)} and {len(kwarguments)}"
-            )
-        fillers = [DatasetFiller(self, concurrency=1, relative_path_from_split=Path(uuid.uuid4().hex)) for _ in kwarguments]
-        calls = zip(itertools.repeat(feed_writer), fillers, custom_arguments, kwarguments)
-        if single_process:
-            written = [_feed(call) for call in calls]
-        else:
-            with ProcessPoolExecutor() as pool:
-                written = list(pool.map(_feed, calls))
-        self.write_config(updated_infos=[info for infos, _ in written for info in infos])
-        if consistency_check:
-            self.check(show_progressbar=False)
-        return [result for _, result in written]
+        return write_multiprocessing(
+            self, feed_writer, custom_arguments, custom_kwarguments, consistency_check=consistency_check, single_process=single_process
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "allow_newer": self._allow_newer, "info": self._info}
@@ -228,14 +226,6 @@ def _with_unknown_keys(model: Model, stored: dict[str, Any]) -> dict[str, Any]:
             _with_unknown_keys(attribute, attributes.get(attribute.name, {})) for attribute in model.saved_data_description
         ]
     return dumped
-
-
-def _feed(
-    call: tuple[Callable[..., Any], DatasetFiller, Sequence[Any], dict[str, Any]],
-) -> tuple[list[ShardListInfo], Any]:
-    feed_writer, filler, arguments, kwarguments = call
-    result = feed_writer(filler, *arguments, **kwarguments)
-    return filler.get_updated_infos(), result
 
 
 def _show_progress(done: int, total: int) -> None:

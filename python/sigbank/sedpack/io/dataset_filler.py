@@ -55,19 +55,24 @@ class DatasetFiller:
     """Fills a dataset: `with filler as context: context.write_example(…)`; the filler itself has `write_example` too.
 
     A session adds to what the dataset holds. Its examples become visible together when the `with` block ends, also when it
-    ends by an exception. A filler serves one `with` block. It can be pickled before and after that block.
+    ends by an exception or Ctrl-C. A filler serves one `with` block. It can be pickled before and after that block.
+
+    Any number of fillers may be at work at once, in any processes, whatever their paths: what each one wrote is named once.
+    `get_updated_infos` stands for exactly what this filler wrote, also where other sessions had the same path. So a worker
+    whose result was lost is simply run again, and the infos of its last run are merged.
 
     Args:
         dataset: the dataset to fill.
         concurrency: how many threads compress and write shards.
-        relative_path_from_split: the directory, from the split's, that takes the shards. Workers that write at the same
-            time each need one of their own, none inside another's. ValueError when it leaves the split's directory.
+        relative_path_from_split: the directory, from the split's, that takes the shards. ValueError when it leaves the
+            split's directory.
         auto_update_dataset: whether the dataset's root names the new shards when the block ends. By default it does
             when `relative_path_from_split` is "."; otherwise `Dataset.write_config(updated_infos=…)` does it later,
             with what `get_updated_infos` gives.
         durable: whether the files are flushed to the disk before they are named.
-        adopt: whether the end of the block names what killed writers of the same path finished, too; a warning then says how
-            much that was. By default a filler with the path "." does. False gives it up, to write it again from its start.
+        adopt: whether the end of the block takes in what killed writers of the same path finished, too. By default a filler
+            with the path "." does. One with another path does not, since a worker that died is usually run again from its
+            beginning: what it had finished is given up for good, as with False. A warning says how much either was.
     """
 
     def __init__(
@@ -112,16 +117,13 @@ class DatasetFiller:
         try:
             native.finish()
         finally:
-            shards, examples = native.adopted()
-            if examples:
-                warnings.warn(
-                    f"{examples} examples in {shards} shards of a writer that was killed were added too; "
-                    "write with adopt=False to leave them out",
-                    stacklevel=2,
-                )
-        self._infos = native.updated_infos()
-        if self._auto_update:
-            self._dataset._reload()
+            # Where some shards could not be written, the others are named all the same.
+            self._infos = native.updated_infos()
+            _warn_of_killed(native.adopted(), "were added too; write with adopt=False to leave them out")
+            if self._adopt is None:
+                _warn_of_killed(native.given_up(), "are left out; a worker that goes on where it was killed has adopt=True")
+            if self._auto_update:
+                self._dataset._reload()
 
     def write_example(self, values: ExampleT, split: SplitT, custom_metadata: dict[str, Any] | None = None) -> None:
         """As `DatasetFillerContext.write_example`; RuntimeError outside the `with` block."""
@@ -130,10 +132,21 @@ class DatasetFiller:
         self._context.write_example(values, split, custom_metadata)
 
     def get_updated_infos(self) -> list[ShardListInfo]:
-        """The lists of shards that the session wrote, for `Dataset.write_config`; none before its end."""
+        """The lists of the shards that this session wrote, for `Dataset.write_config`; none before its end.
+
+        They lead to these shards and no others, so infos of several sessions may be collected and merged in any order, and
+        merged again.
+        """
         return [ShardListInfo.model_validate(json.loads(info)) for info in self._infos or ()]
 
     def __getstate__(self) -> dict[str, Any]:
         if self._native is not None:
             raise TypeError("a filler cannot be pickled inside its with block; pickle it before or after")
         return self.__dict__.copy()
+
+
+def _warn_of_killed(counts: tuple[int, int], what: str) -> None:
+    shards, examples = counts
+    if examples:
+        text = f"{examples} examples in {shards} shards of a writer that was killed {what}"
+        warnings.warn(text, stacklevel=3)

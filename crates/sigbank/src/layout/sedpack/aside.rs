@@ -36,7 +36,7 @@ pub(super) fn keep(store: &dyn Store, checksums: &[String], bytes: &[u8]) -> Res
 /// The bytes of a list as an info describes it: those that lie at its path, or those kept here. Says whether they are in place.
 ///
 /// # Errors
-/// `NotFound` where no list is there, `Conflict` where it is not the one that is described.
+/// `NotFound` where no list is there, `Invalid` where it is not the one that is described.
 pub(super) fn find(store: &dyn Store, algorithms: &[Algorithm], file: &FileInfo) -> Result<(Bytes, bool)> {
     let there = match store.get(&file.path) {
         Ok(bytes) => Some(bytes),
@@ -58,7 +58,7 @@ pub(super) fn find(store: &dyn Store, algorithms: &[Algorithm], file: &FileInfo)
         }
     }
     Err(match stale {
-        Some(text) => Error::conflict(format!("the list has changed since it was described: {text}"))
+        Some(text) => Error::invalid(format!("the list has changed since it was described: {text}"))
             .remedy("give the info that the last session with this path returned; nothing was changed"),
         None => Error::not_found("the list that is described is not there")
             .remedy("give infos of this dataset's own workers, and copy what they wrote as a whole; nothing was changed"),

@@ -13,6 +13,7 @@ use crate::uri::RelPath;
 use serde_json::{Value, json};
 use sigbank_format::model::Metadata;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -264,9 +265,11 @@ impl Filler {
         let (mut missing, mut shards, mut first) = (0, 0, None);
         for at in 0..self.open.len() {
             let examples = self.open.get(at).map_or(0, |o| o.shard.len() as u64);
-            if examples > 0
-                && let Err(e) = self.close(at)
-            {
+            if examples == 0 {
+                continue;
+            }
+            // What room a full disk has left is for the lists of the shards that are whole.
+            if let Err(e) = self.disk_full().and_then(|()| self.close(at)) {
                 (missing, shards) = (missing + examples, shards + 1);
                 first.get_or_insert(e);
             }
@@ -315,6 +318,17 @@ impl Filler {
         (written, failed(first, missing, shards))
     }
 
+    /// The error of a shard for which there was no room.
+    fn disk_full(&self) -> Result<()> {
+        let Some((shared, _)) = &self.running else { return Ok(()) };
+        let finished = shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = finished.iter().flatten().filter_map(|f| f.result.as_ref().err()).find(|e| {
+            let source = std::error::Error::source(*e).and_then(|s| s.downcast_ref::<std::io::Error>());
+            source.is_some_and(|s| matches!(s.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+        });
+        error.map_or(Ok(()), |e| Err(e.clone()))
+    }
+
     /// Closes the open shards, waits for the threads and, where this filler updates the root, makes everything visible. Gives
     /// the pointers that a coordinator passes to [`Dataset::write_config`]: one a split that was written to.
     ///
@@ -343,13 +357,18 @@ impl Filler {
         }
         let sessions = written.sessions.into_iter().chain(dead);
         let shards: ShardsByList = adopted.into_iter().chain(written.shards).collect();
-        if self.updates_root() {
-            self.dataset.publish(Written { shards, sessions: sessions.collect() }, self.options.durable)?;
+        let named = if self.updates_root() {
+            self.dataset.publish(Written { shards, sessions: sessions.collect() }, self.options.durable)
         } else {
-            self.infos = commit::write_own(&*store, self.options.relative_path.as_ref(), self.options.durable, shards)?;
-            end(&*store, sessions)?;
+            commit::write_own(&*store, self.options.relative_path.as_ref(), self.options.durable, shards).and_then(|infos| {
+                self.infos = infos;
+                end(&*store, sessions)
+            })
+        };
+        match (named, failed) {
+            (Err(e), Err(missing)) => Err(e.within(format!("{}; the others could not be named", missing.message()))),
+            (named, failed) => named.and(failed).map(|()| self.infos.clone()),
         }
-        failed.map(|()| self.infos.clone())
     }
 
     /// Ends the sessions of killed writers of the same path.

@@ -187,7 +187,7 @@ fn infos_that_do_not_fit_are_refused_before_anything_is_written() {
     more.examples = 4;
     refused(vec![of("train/none/shards_list.json")], Code::NotFound, "the list that is described is not there");
     refused(vec![of("valid/bad/shards_list.json")], Code::Invalid, "valid");
-    refused(vec![of("train/good/shards_list.json")], Code::Conflict, "has changed since it was described");
+    refused(vec![of("train/good/shards_list.json")], Code::Invalid, "has changed since it was described");
     refused(vec![more], Code::Corrupt, "its info says 4 in 2");
     // A worker's directory that was copied in part: each of its files is missed, also together with an ancestor that is named.
     for path in lists.iter().map(|l| &l.file.path).chain(leaf.shards.iter().map(|s| s.path().unwrap())) {
