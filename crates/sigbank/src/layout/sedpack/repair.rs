@@ -169,7 +169,7 @@ impl Dataset {
     /// ```
     pub fn plan_repair(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<RepairPlan> {
         let store = self.store();
-        let survey = {
+        let mut survey = {
             // Where nothing can be written nobody else writes either.
             let _guard = match root_lock(store) {
                 Err(e) if e.code() == Code::Conflict => return Err(e),
@@ -179,11 +179,11 @@ impl Dataset {
         };
         let structure = survey.info.structure().clone();
         let reader = Reader::new(&structure)?;
-        let candidates = Candidates::of(&survey)?;
-        let subjects: Vec<Subject> = candidates.all.iter().map(|c| c.subject.clone()).collect();
+        let candidates = Candidates::of(&mut survey)?;
+        let subjects: Vec<&Subject> = candidates.all.iter().map(|c| &c.subject).collect();
         let examiner = Examiner { store, algorithms: &structure.algorithms, reader: &reader };
         let verdicts = examiner.all(&subjects, progress)?;
-        decide(survey, candidates, verdicts)
+        decide(&survey, candidates, verdicts)
     }
 
     /// Carries a plan out, in one commit: a repair that is killed has changed nothing, or is finished by the next writer or
@@ -248,7 +248,7 @@ impl Dataset {
         let structure = now.info.structure();
         let reader = Reader::new(structure)?;
         let examiner = Examiner { store: self.store(), algorithms: &structure.algorithms, reader: &reader };
-        for verdict in examiner.all(subjects, &mut |_, _| true)? {
+        for verdict in examiner.all(&subjects.iter().collect::<Vec<_>>(), &mut |_, _| true)? {
             if matches!(verdict, Verdict::Whole | Verdict::Other(..)) {
                 return Err(changed().at(self.store().location()));
             }

@@ -53,7 +53,7 @@ impl Examiner<'_> {
     ///
     /// # Errors
     /// What storage says, which is no damage; `Conflict` where `progress` (done, all) ends the run by `false`.
-    pub(super) fn all(&self, subjects: &[Subject], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Vec<Verdict>> {
+    pub(super) fn all(&self, subjects: &[&Subject], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Vec<Verdict>> {
         let total = subjects.len();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16).min(total.max(1));
         let next = &AtomicUsize::new(0);
@@ -80,7 +80,7 @@ impl Examiner<'_> {
             };
             for (done, (i, verdict)) in hear.iter().enumerate() {
                 match verdict {
-                    Ok(verdict) => verdicts.get_mut(i).into_iter().for_each(|slot| *slot = Some(verdict.clone())),
+                    Ok(verdict) => drop(verdicts.get_mut(i).map(|slot| slot.replace(verdict))),
                     Err(e) => return stop(e),
                 }
                 if !progress(done as u64 + 1, total as u64) {

@@ -10,7 +10,7 @@ use crate::layout::sedpack::lists::{LIST, ListRef, ShardInfo, ShardsList};
 use crate::layout::sedpack::progress::Record;
 use crate::layout::sedpack::relist::{Tree, split_of};
 use crate::uri::RelPath;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How a shard comes into question.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,63 +38,63 @@ pub(super) struct Candidate {
 }
 
 /// Every shard in question, in the order in which they will be listed, and shards that are listed twice.
+#[derive(Default)]
 pub(super) struct Candidates {
     pub(super) all: Vec<Candidate>,
-    twice: Vec<Candidate>,
+    twice: Vec<(RelPath, u64)>,
+    /// Their files.
+    claimed: HashSet<RelPath>,
 }
 
 impl Candidates {
-    pub(super) fn of(survey: &Survey) -> Result<Self> {
-        let mut found = Self { all: Vec::new(), twice: Vec::new() };
-        let mut claimed = HashSet::new();
-        let mut claim = |origin: Origin, list: &RelPath, shard: &ShardInfo| -> Result<()> {
-            let path = shard.path()?.clone();
-            let subject = Subject::Entry(shard.clone());
-            let is_listed = origin == Origin::Listed;
-            let candidate = Candidate { origin, list: list.clone(), path: path.clone(), subject };
-            let mut files = shard.files.iter().map(|f| f.path.clone());
-            if claimed.insert(path) {
-                claimed.extend(&mut files);
-                found.all.push(candidate);
-            } else if is_listed {
-                found.twice.push(candidate);
-            }
-            Ok(())
-        };
-        for list in &survey.named {
-            list.list.shards.iter().try_for_each(|s| claim(Origin::Listed, &list.list.path, s))?;
-        }
-        if survey.guarded.is_none() {
-            for list in &survey.unnamed {
-                list.list.shards.iter().try_for_each(|s| claim(Origin::Unnamed, &list.list.path, s))?;
+    /// Takes the shards out of the survey's lists.
+    pub(super) fn of(survey: &mut Survey) -> Result<Self> {
+        let mut found = Self::default();
+        for list in &mut survey.named {
+            for shard in std::mem::take(&mut list.list.shards) {
+                let (path, examples) = (shard.path()?.clone(), shard.examples);
+                if !found.claim(Origin::Listed, &list.list.path, shard)? {
+                    found.twice.push((path, examples));
+                }
             }
         }
-        for (own, record) in &survey.recorded {
-            claim(Origin::Recorded(own.clone()), &record.list, &record.shard)?;
-        }
-        for list in survey.aside.iter().filter(|_| survey.guarded.is_none()) {
-            list.shards.iter().try_for_each(|s| claim(Origin::Aside, &list.path, s))?;
-        }
-        let mut alone = Vec::new();
-        for path in &survey.files {
-            match survey.dropped.get(path) {
-                Some(Record { list, shard }) => claim(Origin::Dropped, list, shard)?,
-                None => alone.push(path.clone()),
+        let free = survey.guarded.is_none();
+        for list in survey.unnamed.iter_mut().filter(|_| free) {
+            for shard in std::mem::take(&mut list.list.shards) {
+                found.claim(Origin::Unnamed, &list.list.path, shard)?;
             }
         }
-        for path in alone.into_iter().filter(|path| survey.guarded.is_none() && !claimed.contains(path)) {
-            let list = path.parent().map_or_else(|| RelPath::parse(LIST), |dir| dir.join(LIST))?;
-            found.all.push(Candidate { origin: Origin::File, list, subject: Subject::File(path.clone()), path });
+        for (own, record) in std::mem::take(&mut survey.recorded) {
+            found.claim(Origin::Recorded(own), &record.list, record.shard)?;
+        }
+        for list in survey.aside.iter_mut().filter(|_| free) {
+            for shard in std::mem::take(&mut list.shards) {
+                found.claim(Origin::Aside, &list.path, shard)?;
+            }
+        }
+        for Record { list, shard } in survey.files.iter().filter_map(|path| survey.dropped.get(path)) {
+            found.claim(Origin::Dropped, list, shard.clone())?;
+        }
+        for path in survey.files.iter().filter(|_| free) {
+            if found.claimed.insert(path.clone()) {
+                let list = path.parent().map_or_else(|| RelPath::parse(LIST), |dir| dir.join(LIST))?;
+                let subject = Subject::File(path.clone());
+                found.all.push(Candidate { origin: Origin::File, list, subject, path: path.clone() });
+            }
         }
         Ok(found)
     }
-}
 
-/// What a list was, without its shards.
-fn emptied(found: &Found) -> ShardsList {
-    let mut list = found.list.clone();
-    list.shards.clear();
-    list
+    /// False where another entry has the file already.
+    fn claim(&mut self, origin: Origin, list: &RelPath, shard: ShardInfo) -> Result<bool> {
+        let path = shard.path()?.clone();
+        if !self.claimed.insert(path.clone()) {
+            return Ok(false);
+        }
+        self.claimed.extend(shard.files.iter().map(|f| f.path.clone()));
+        self.all.push(Candidate { origin, list: list.clone(), path, subject: Subject::Entry(shard) });
+        Ok(true)
+    }
 }
 
 /// Bytes that are listed already: what a worker that was run again wrote twice.
@@ -122,152 +122,175 @@ impl Known {
 
 const STAYS: &str = "the file stays where it is";
 
-/// The plan, from a survey and the verdict on each of its candidates.
+/// The plan, from a survey without its shards and the verdict on each candidate.
 ///
 /// # Errors
 /// `Corrupt` where shards have their checksums and none of them can be read: the structure is at fault then, not they.
-pub(super) fn decide(survey: Survey, candidates: Candidates, verdicts: Vec<Verdict>) -> Result<RepairPlan> {
-    refuse_a_wrong_structure(&survey, &candidates, &verdicts)?;
-    let mut plan =
-        RepairPlan { fingerprint: survey.fingerprint.clone(), guarded: survey.guarded.is_some(), ..Default::default() };
-    let mut act = |kind, path: &RelPath, examples, reason: String| {
-        let split = split_of(path).to_owned();
-        plan.actions.push(RepairAction { kind, path: path.clone(), split, examples, reason });
+pub(super) fn decide(survey: &Survey, candidates: Candidates, verdicts: Vec<Verdict>) -> Result<RepairPlan> {
+    refuse_a_wrong_structure(survey, &candidates, &verdicts)?;
+    let Candidates { all, twice, claimed } = candidates;
+    let mut deciding = Deciding {
+        plan: RepairPlan { fingerprint: survey.fingerprint.clone(), guarded: survey.guarded.is_some(), ..Default::default() },
+        tree: Tree::new(survey.info.splits(), survey.named.iter().map(|f| f.list.clone())),
+        found: survey.named.iter().chain(&survey.unnamed).map(|f| (&f.list.path, f)).collect(),
+        known: all.iter().any(|c| c.origin != Origin::Listed).then(Known::default),
+        adopted_lists: BTreeMap::new(),
+        rejected: survey.dropped.clone(),
     };
-    let mut rejected = survey.dropped.clone();
-    let mut notes = Vec::new();
+    let root = RelPath::parse(ROOT)?;
     match survey.unfinished {
-        Some(Unfinished::Finish) => act(RepairKind::FinishCommit, &RelPath::parse(ROOT)?, 0, "a killed writer began it".into()),
+        Some(Unfinished::Finish) => deciding.act(RepairKind::FinishCommit, &root, 0, "a killed writer began it"),
         Some(Unfinished::GiveUp) => {
-            act(RepairKind::GiveUpCommit, &RelPath::parse(ROOT)?, 0, "another program wrote the root after it was begun".into());
+            deciding.act(RepairKind::GiveUpCommit, &root, 0, "another program wrote the root after it was begun");
         }
         None => {}
     }
-    let found: HashMap<&RelPath, &Found> = survey.named.iter().chain(&survey.unnamed).map(|f| (&f.list.path, f)).collect();
-    let before = |path: &RelPath| found.get(path).map(|f| emptied(f));
-    let mut tree = Tree::new(survey.info.splits(), survey.named.iter().map(emptied));
-    let mut known = Known::default();
-    let mut adopted_lists: BTreeMap<RelPath, (u64, u64)> = BTreeMap::new();
-    for (candidate, verdict) in candidates.all.iter().zip(verdicts) {
+    for (candidate, verdict) in all.into_iter().zip(verdicts) {
+        deciding.shard(candidate, verdict)?;
+    }
+    for (path, examples) in twice {
+        deciding.act(RepairKind::DropShard, &path, examples, "it is listed twice; its first entry stays");
+    }
+    deciding.lists(survey);
+    if let Some(why) = &survey.guarded {
+        let left = survey.unnamed.iter().map(|f| &f.list.path).chain(survey.files.iter().filter(|f| !claimed.contains(*f)));
+        left.for_each(|path| deciding.note(path, format!("left alone: {why}")));
+    }
+    deciding.render(survey)
+}
+
+struct Deciding<'a> {
+    plan: RepairPlan,
+    tree: Tree,
+    found: HashMap<&'a RelPath, &'a Found>,
+    /// None where nothing can be adopted.
+    known: Option<Known>,
+    /// Shards and examples of lists that nothing led to.
+    adopted_lists: BTreeMap<RelPath, (u64, u64)>,
+    rejected: HashMap<RelPath, Record>,
+}
+
+impl Deciding<'_> {
+    fn act(&mut self, kind: RepairKind, path: &RelPath, examples: u64, reason: impl Into<String>) {
+        let (path, split, reason) = (path.clone(), split_of(path).to_owned(), reason.into());
+        self.plan.actions.push(RepairAction { kind, path, split, examples, reason });
+    }
+
+    fn note(&mut self, path: &RelPath, reason: String) {
+        self.plan.notes.push(RepairNote { path: path.clone(), reason });
+    }
+
+    fn shard(&mut self, candidate: Candidate, verdict: Verdict) -> Result<()> {
         let Candidate { origin, list, path, subject } = candidate;
         let (shard, corrected) = match (verdict, subject) {
-            (Verdict::Whole, Subject::Entry(shard)) => (shard.clone(), None),
+            (Verdict::Whole, Subject::Entry(shard)) => (shard, None),
             (Verdict::Other(shard, why), _) => (shard, Some(why)),
-            (verdict, subject) => {
-                let why = match verdict {
-                    Verdict::Gone => "its file is gone".to_owned(),
-                    Verdict::Damaged(why) => format!("{why}; {STAYS}"),
-                    Verdict::Unreadable(why) => format!("it cannot be read: {why}; {STAYS}"),
-                    Verdict::Whole | Verdict::Other(..) => continue,
-                };
-                if let Subject::Entry(shard) = subject {
-                    let record = Record { list: list.clone(), shard: shard.clone() };
-                    rejected.insert(path.clone(), record);
-                    if *origin == Origin::Listed {
-                        act(RepairKind::DropShard, path, shard.examples, why);
-                        continue;
-                    }
-                }
-                notes.push(RepairNote { path: path.clone(), reason: format!("not adopted: {why}") });
-                continue;
+            (Verdict::Gone, subject) => return self.reject(origin, list, &path, subject, "its file is gone".into()),
+            (Verdict::Damaged(why), subject) => return self.reject(origin, list, &path, subject, format!("{why}; {STAYS}")),
+            (Verdict::Unreadable(why), subject) => {
+                return self.reject(origin, list, &path, subject, format!("it cannot be read: {why}; {STAYS}"));
             }
+            (Verdict::Whole, Subject::File(_)) => return Ok(()),
         };
-        let twin = if *origin == Origin::Listed { None } else { known.twin(&shard, *origin != Origin::File).cloned() };
-        if let Some(twin) = twin {
-            let reason = format!("not adopted: it holds the bytes of {twin}, as when a worker is run again");
-            notes.push(RepairNote { path: path.clone(), reason });
-            continue;
+        if let Some(known) = &mut self.known {
+            let twin = if origin == Origin::Listed { None } else { known.twin(&shard, origin != Origin::File).cloned() };
+            if let Some(twin) = twin {
+                self.note(&path, format!("not adopted: it holds the bytes of {twin}, as when a worker is run again"));
+                return Ok(());
+            }
+            known.insert(&shard)?;
         }
         let examples = shard.examples;
-        known.insert(&shard)?;
-        if !tree.add(list, shard, &before)? {
-            let reason = format!("not adopted: it lies outside the list of split '{}'", split_of(path));
-            notes.push(RepairNote { path: path.clone(), reason });
-            continue;
+        let files: Vec<RelPath> = shard.files.iter().map(|f| f.path.clone()).collect();
+        let found = &self.found;
+        if !self.tree.add(&list, shard, &|path| found.get(path).map(|f| f.list.clone()))? {
+            self.note(&path, format!("not adopted: it lies outside the list of split '{}'", split_of(&path)));
+            return Ok(());
         }
-        match (origin, corrected) {
-            (Origin::Listed, None) => {}
-            (Origin::Listed, Some(why)) => act(RepairKind::CorrectShard, path, examples, why),
-            (Origin::Unnamed, _) => {
-                let of_list = adopted_lists.entry(list.clone()).or_default();
+        self.rejected.remove(&path);
+        if origin == Origin::Listed {
+            corrected.into_iter().for_each(|why| self.act(RepairKind::CorrectShard, &path, examples, why));
+            return Ok(());
+        }
+        self.plan.adopted.extend(files);
+        let why = match origin {
+            Origin::Listed | Origin::Unnamed => {
+                let of_list = self.adopted_lists.entry(list).or_default();
                 *of_list = (of_list.0 + 1, of_list.1 + examples);
+                return Ok(());
             }
-            (Origin::Recorded(own), _) => {
-                let whose = if own.is_empty() { String::new() } else { format!(" of the path '{own}'") };
-                let warn = if own.is_empty() { "" } else { "; do not run that worker again" };
-                act(RepairKind::AdoptShard, path, examples, format!("a killed writer{whose} finished it{warn}"));
+            Origin::Recorded(own) if own.is_empty() => "a killed writer finished it".to_owned(),
+            Origin::Recorded(own) => {
+                format!("a killed writer of the path '{own}' finished it; do not run that worker again")
             }
-            (Origin::Aside, _) => {
-                act(RepairKind::AdoptShard, path, examples, "a worker's list that was not merged names it".into())
+            Origin::Aside => "a worker's list that was not merged names it".to_owned(),
+            Origin::Dropped => "it was dropped, and is whole again".to_owned(),
+            Origin::File => "no list names it, and it can be read; its custom metadata are not known".to_owned(),
+        };
+        self.act(RepairKind::AdoptShard, &path, examples, why);
+        Ok(())
+    }
+
+    /// Drops a listed shard, and does not adopt another one; what its entry says is remembered.
+    fn reject(&mut self, origin: Origin, list: RelPath, path: &RelPath, subject: Subject, why: String) -> Result<()> {
+        let examples = match subject {
+            Subject::File(_) => 0,
+            Subject::Entry(shard) => {
+                let examples = shard.examples;
+                if origin == Origin::Listed {
+                    self.plan.recheck.push(Subject::Entry(shard.clone()));
+                }
+                self.rejected.insert(path.clone(), Record { list, shard });
+                examples
             }
-            (Origin::Dropped, _) => act(RepairKind::AdoptShard, path, examples, "it was dropped, and is whole again".into()),
-            (Origin::File, _) => {
-                let why = "no list names it, and it can be read; its custom metadata are not known";
-                act(RepairKind::AdoptShard, path, examples, why.into());
+        };
+        match origin {
+            Origin::Listed => self.act(RepairKind::DropShard, path, examples, why),
+            _ => self.note(path, format!("not adopted: {why}")),
+        }
+        Ok(())
+    }
+
+    fn lists(&mut self, survey: &Survey) {
+        for (list, (shards, examples)) in std::mem::take(&mut self.adopted_lists) {
+            let why = format!("nothing led to it and its {shards} shards, as when a worker's lists were not merged");
+            self.act(RepairKind::AdoptList, &list, examples, why);
+        }
+        let count = |list: &ShardsList| (list.path.clone(), list.shards.iter().map(|s| s.examples).sum::<u64>());
+        let holds: HashMap<RelPath, u64> = self.tree.lists().map(count).collect();
+        for found in &survey.named {
+            if let Some(wrong) = &found.wrong {
+                let examples = holds.get(&found.list.path).copied().unwrap_or(0);
+                self.act(RepairKind::RebuildList, &found.list.path, examples, wrong.as_str());
             }
         }
     }
-    for (list, (shards, examples)) in adopted_lists {
-        act(
-            RepairKind::AdoptList,
-            &list,
-            examples,
-            format!("nothing led to it and its {shards} shards, as when a worker's lists were not merged"),
-        );
-    }
-    for twice in &candidates.twice {
-        if let Subject::Entry(shard) = &twice.subject {
-            act(RepairKind::DropShard, &twice.path, shard.examples, "it is listed twice; its first entry stays".into());
+
+    fn render(self, survey: &Survey) -> Result<RepairPlan> {
+        let Self { mut plan, tree, found, rejected, .. } = self;
+        let as_it_lies = |list: &ShardsList| {
+            let bytes = found.get(&list.path).filter(|f| f.intact).and_then(|f| f.bytes.clone())?;
+            ShardsList::parse(&list.path, &bytes).is_ok_and(|lies| lies == *list).then_some(bytes)
+        };
+        let (lists, tops) = tree.render(&survey.info.structure().algorithms, &as_it_lies)?;
+        let written: HashSet<&RelPath> = lists.iter().map(|(path, _)| path).collect();
+        let replaced = survey.unnamed.iter().filter(|f| written.contains(&f.list.path));
+        plan.aside = replaced.filter_map(|f| f.bytes.clone()).collect();
+        plan.rejected = rejected.into_values().collect();
+        plan.rejected.sort_by(|a, b| a.shard.path().ok().cmp(&b.shard.path().ok()));
+        let mut info = survey.info.clone();
+        for top in tops {
+            let split = split_of(&top.file.path).to_owned();
+            let same = |old: &ListRef| (&top.file, top.examples, top.shards) == (&old.file, old.examples, old.shards);
+            if !info.split(&split).is_some_and(same) {
+                info.set_split(&split, top);
+                plan.root = Some(Vec::new());
+            }
         }
+        plan.root = plan.root.map(|_| info.to_bytes()).transpose()?;
+        plan.lists = lists;
+        Ok(plan)
     }
-    let holds: HashMap<RelPath, u64> =
-        tree.lists().map(|l| (l.path.clone(), l.shards.iter().map(|s| s.examples).sum())).collect();
-    for found in &survey.named {
-        if let Some(wrong) = &found.wrong {
-            let examples = holds.get(&found.list.path).copied().unwrap_or(0);
-            act(RepairKind::RebuildList, &found.list.path, examples, wrong.clone());
-        }
-    }
-    if let Some(why) = &survey.guarded {
-        let listed: HashSet<&RelPath> = candidates.all.iter().map(|c| &c.path).collect();
-        for path in survey.unnamed.iter().map(|f| &f.list.path).chain(survey.files.iter().filter(|f| !listed.contains(f))) {
-            notes.push(RepairNote { path: path.clone(), reason: format!("left alone: {why}") });
-        }
-    }
-    let kept: BTreeSet<RelPath> = tree.lists().flat_map(|l| &l.shards).filter_map(|s| s.path().ok().cloned()).collect();
-    let as_it_lies = |list: &ShardsList| {
-        let same = found.get(&list.path).filter(|f| f.intact && f.list == *list);
-        same.and_then(|f| f.bytes.clone())
-    };
-    let (lists, tops) = tree.render(&survey.info.structure().algorithms, &as_it_lies)?;
-    plan.adopted = {
-        let adopted = candidates.all.iter().filter(|c| c.origin != Origin::Listed && kept.contains(&c.path));
-        adopted.map(|c| c.path.clone()).collect()
-    };
-    plan.recheck = {
-        let dropped = candidates.all.iter().filter(|c| c.origin == Origin::Listed && !kept.contains(&c.path));
-        dropped.map(|c| c.subject.clone()).collect()
-    };
-    plan.aside = {
-        let replaced = survey.unnamed.iter().filter(|f| lists.iter().any(|(path, _)| *path == f.list.path));
-        replaced.filter_map(|f| f.bytes.clone()).collect()
-    };
-    rejected.retain(|path, _| !kept.contains(path));
-    plan.rejected = rejected.into_values().collect();
-    plan.rejected.sort_by(|a, b| a.shard.path().ok().cmp(&b.shard.path().ok()));
-    let mut info = survey.info.clone();
-    for top in tops {
-        let split = split_of(&top.file.path).to_owned();
-        let same = |old: &ListRef| (&top.file, top.examples, top.shards) == (&old.file, old.examples, old.shards);
-        if !info.split(&split).is_some_and(same) {
-            info.set_split(&split, top);
-            plan.root = Some(Vec::new());
-        }
-    }
-    plan.root = plan.root.map(|_| info.to_bytes()).transpose()?;
-    plan.lists = lists;
-    plan.notes = notes;
-    Ok(plan)
 }
 
 /// Shards that are as they were written and cannot be read tell of a structure that is not theirs.
