@@ -160,7 +160,11 @@ impl Shared {
         }
         let file = FileInfo { path: job.path.clone(), checksums };
         let shard = ShardInfo::new(file, examples, std::mem::take(&mut job.metadata));
-        self.session.record(&*self.store, job.number, &self.own, &job.list, &shard)?;
+        if let Err(e) = self.session.record(&*self.store, job.number, &self.own, &job.list, &shard) {
+            // It is not listed then, and on a full disk its room is what the lists of the others need.
+            let _ = self.store.delete(&job.path);
+            return Err(e);
+        }
         Ok(shard)
     }
 }
