@@ -2,6 +2,7 @@
 
 pub mod array;
 mod dtype;
+pub mod json;
 mod schema;
 
 pub use array::Array;
