@@ -146,8 +146,8 @@ impl ShardInfo {
     pub(super) fn from_text(text: &str) -> Result<Self> {
         let scanned = || {
             let entry = scan::Entry::parse(text)?;
-            let metadata = entry.metadata().map_or(Ok(Metadata::new()), serde_json::from_str).ok()?;
-            Some(Self { files: entry.files()?, examples: entry.number_of_examples, metadata, raw: Raw::Text(text.into()) })
+            let metadata = entry.metadata.map_or(Ok(Metadata::new()), serde_json::from_str).ok()?;
+            Some(Self { files: entry.files()?, examples: entry.examples, metadata, raw: Raw::Text(text.into()) })
         };
         match scanned() {
             Some(shard) => Ok(shard),

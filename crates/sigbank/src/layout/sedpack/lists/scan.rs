@@ -1,72 +1,19 @@
-//! Reading a list without making objects of what stands in it: what is needed is borrowed from its text. Whatever is not taken
-//! here goes to [`super::ShardsList::parse`], which says what is wrong with it, or finds that nothing is.
+//! Reading a list in the form in which the reference and we write it, without making objects of what stands in it: whole pieces
+//! of the text are compared, and what differs from list to list is borrowed. A list of any other form, and a damaged one, goes to
+//! [`super::ShardsList::parse`], which says what is wrong with it, or finds that nothing is.
 
 use super::{DEEPEST, FileInfo, LIST, ListRef};
 use crate::uri::{RelPath, is_path};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use sigbank_format::model::Metadata;
+use std::collections::HashSet;
 use std::ops::Range;
-
-/// A file's path and checksums. Text with escapes cannot be borrowed; the format's has none.
-#[derive(Deserialize)]
-struct File<'a> {
-    file_path: &'a str,
-    #[serde(borrow, default)]
-    hash_checksums: Vec<&'a str>,
-}
-
-impl File<'_> {
-    fn to_info(&self) -> Option<FileInfo> {
-        let path = RelPath::parse(self.file_path).ok()?;
-        Some(FileInfo { path, checksums: self.hash_checksums.iter().map(|&c| c.to_owned()).collect() })
-    }
-}
-
-/// What a list says of one shard.
-#[derive(Deserialize)]
-pub(in super::super) struct Entry<'a> {
-    #[serde(borrow)]
-    file_infos: Vec<File<'a>>,
-    #[serde(default)]
-    pub(in super::super) number_of_examples: u64,
-    #[serde(borrow, default, deserialize_with = "given")]
-    custom_metadata: Option<&'a RawValue>,
-}
-
-/// What stands there, `null` too.
-fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(from).map(Some)
-}
-
-#[derive(Deserialize)]
-struct Child<'a> {
-    #[serde(borrow)]
-    shard_list_info_file: File<'a>,
-    #[serde(default)]
-    number_of_examples: u64,
-    #[serde(default)]
-    number_of_shards: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "S: Deserialize<'de>"))]
-struct List<'a, S> {
-    relative_path_self: &'a str,
-    #[serde(default)]
-    number_of_examples: u64,
-    #[serde(default = "Vec::new")]
-    shard_files: Vec<S>,
-    #[serde(borrow, default)]
-    children_shard_lists: Vec<Child<'a>>,
-}
 
 /// A list that is as [`super::ShardsList::parse`] demands.
 pub(in super::super) struct Scan<S> {
     pub(in super::super) examples: u64,
     /// The shards of its directory.
     pub(in super::super) shards: Vec<S>,
-    /// The lists below, without keys that are not known here.
+    /// The lists below.
     pub(in super::super) children: Vec<ListRef>,
 }
 
@@ -77,78 +24,235 @@ impl<S> Scan<S> {
     }
 }
 
-/// The list that lies at `at`, with each shard's entry.
-pub(in super::super) fn entries<'a>(at: &RelPath, text: &'a [u8]) -> Option<Scan<Entry<'a>>> {
-    let list: List<'a, Entry<'a>> = serde_json::from_str(plain(text)?).ok()?;
-    let mut sum = 0u64;
-    for entry in &list.shard_files {
-        sum = sum.checked_add(entry.number_of_examples).filter(|_| entry.valid())?;
-    }
-    finish(at, list, sum)
-}
-
-/// The list that lies at `at`, with the place of each shard's entry in the text.
-pub(in super::super) fn places(at: &RelPath, text: &[u8]) -> Option<Scan<Range<usize>>> {
-    let list: List<'_, &RawValue> = serde_json::from_str(plain(text)?).ok()?;
-    let mut sum = 0u64;
-    for raw in &list.shard_files {
-        sum = sum.checked_add(Entry::parse(raw.get())?.number_of_examples)?;
-    }
-    let begin = text.as_ptr() as usize;
-    let place = |raw: &RawValue| {
-        let start = raw.get().as_ptr() as usize - begin;
-        start..start + raw.get().len()
-    };
-    let scan = finish(at, list, sum)?;
-    Some(Scan { examples: scan.examples, shards: scan.shards.into_iter().map(place).collect(), children: scan.children })
-}
-
-fn finish<S>(at: &RelPath, list: List<'_, S>, mut sum: u64) -> Option<Scan<S>> {
-    let mut children = Vec::with_capacity(list.children_shard_lists.len());
-    for child in list.children_shard_lists {
-        let file = child.shard_list_info_file.to_info().filter(|file| file.path.file_name() == LIST)?;
-        sum = sum.checked_add(child.number_of_examples)?;
-        children.push(ListRef { file, examples: child.number_of_examples, shards: child.number_of_shards, raw: Metadata::new() });
-    }
-    let whole = list.relative_path_self == at.as_str() && sum == list.number_of_examples;
-    whole.then_some(Scan { examples: sum, shards: list.shard_files, children })
+/// What a list says of one shard.
+pub(in super::super) struct Entry<'a> {
+    first: File<'a>,
+    more: Vec<File<'a>>,
+    pub(in super::super) examples: u64,
+    /// The text of its metadata, an object, where it has some.
+    pub(in super::super) metadata: Option<&'a str>,
+    /// Where all this stands.
+    pub(in super::super) place: Range<usize>,
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of this text, if it is as [`super::ShardInfo::parse`] demands.
-    pub(in super::super) fn parse(text: &'a str) -> Option<Self> {
-        serde_json::from_str::<Self>(plain(text.as_bytes())?).ok().filter(Self::valid)
+    /// The entry of this text.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let mut cursor = Cursor::new(text);
+        cursor.entry().filter(|_| cursor.left().is_empty())
     }
-
-    fn valid(&self) -> bool {
-        let metadata = self.metadata().is_none_or(|text| text.starts_with('{') && shallow(text));
-        metadata && !self.file_infos.is_empty() && self.file_infos.iter().all(|f| is_path(f.file_path))
-    }
-
     /// The path of the file that holds the records.
     pub(in super::super) fn path(&self) -> &'a str {
-        self.file_infos.first().map_or("", |f| f.file_path)
+        self.first.path
     }
-
     /// All its files.
     pub(super) fn files(&self) -> Option<Vec<FileInfo>> {
-        self.file_infos.iter().map(File::to_info).collect()
-    }
-
-    /// The text of its metadata, an object, where it has some.
-    pub(in super::super) fn metadata(&self) -> Option<&'a str> {
-        self.custom_metadata.map(RawValue::get)
+        std::iter::once(&self.first).chain(&self.more).map(File::to_info).collect()
     }
 }
 
-/// Text without escaped characters, which may be halves of one: what is passed over is not looked at so closely as what is
-/// parsed.
-fn plain(text: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(text).ok()?;
-    (!text.as_bytes().contains(&b'\\') || !text.contains("\\u")).then_some(text)
+/// A file and the text between the brackets around its checksums.
+struct File<'a> {
+    path: &'a str,
+    checksums: &'a str,
 }
 
-/// Whether an object is not nested too deep to be parsed.
-fn shallow(text: &str) -> bool {
-    text.bytes().filter(|b| matches!(b, b'{' | b'[')).count() < DEEPEST
+impl File<'_> {
+    fn to_info(&self) -> Option<FileInfo> {
+        // Between quotation marks, of which none is escaped.
+        let checksums = self.checksums.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+        Some(FileInfo { path: RelPath::parse(self.path).ok()?, checksums })
+    }
+}
+
+/// How a file is indented: up to its path, up to its checksums, before each of these, and behind the last one.
+struct Indent {
+    path: &'static str,
+    checksums: &'static str,
+    each: &'static str,
+    end: &'static str,
+}
+
+const OF_SHARD: Indent = Indent {
+    path: "{\n          \"file_path\": \"",
+    checksums: ",\n          \"hash_checksums\": [",
+    each: "\n            \"",
+    end: "\n          ]",
+};
+const OF_LIST: Indent = Indent {
+    path: "{\n        \"file_path\": \"",
+    checksums: ",\n        \"hash_checksums\": [",
+    each: "\n          \"",
+    end: "\n        ]",
+};
+
+/// The list that lies at `at`.
+pub(in super::super) fn list<'a>(at: &RelPath, text: &'a [u8]) -> Option<Scan<Entry<'a>>> {
+    let cursor = &mut Cursor::new(std::str::from_utf8(text).ok()?);
+    cursor.take("{\n  \"relative_path_self\": \"")?;
+    let itself = cursor.string()?;
+    let examples = cursor.count(",\n  \"number_of_examples\": ")?;
+    let (mut shards, mut children, mut sum) = (Vec::new(), Vec::new(), 0u64);
+    if cursor.take(",\n  \"shard_files\": [\n    ").is_some() {
+        loop {
+            let entry = cursor.entry()?;
+            sum = sum.checked_add(entry.examples)?;
+            shards.push(entry);
+            if cursor.take(",\n    ").is_none() {
+                break;
+            }
+        }
+        cursor.take("\n  ]")?;
+    }
+    if cursor.take(",\n  \"children_shard_lists\": [\n    ").is_some() {
+        loop {
+            let child = cursor.child()?;
+            sum = sum.checked_add(child.examples)?;
+            children.push(child);
+            if cursor.take(",\n    ").is_none() {
+                break;
+            }
+        }
+        cursor.take("\n  ]")?;
+    }
+    cursor.take("\n}")?;
+    let whole = cursor.left().is_empty() && itself == at.as_str() && sum == examples;
+    whole.then_some(Scan { examples, shards, children })
+}
+
+/// A place in a text.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    /// The directory of the last shard, which is a path.
+    dir: &'a str,
+    /// Metadata that can be parsed.
+    metadata: HashSet<&'a str>,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, dir: "", metadata: HashSet::new() }
+    }
+
+    fn left(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over a piece of text, if it stands here.
+    fn take(&mut self, piece: &str) -> Option<()> {
+        self.left().starts_with(piece).then(|| self.at += piece.len())
+    }
+
+    /// What stands here up to a quotation mark, which is passed over.
+    fn string(&mut self) -> Option<&'a str> {
+        let left = self.left();
+        let found = left.get(..left.find('"')?)?;
+        self.at += found.len() + 1;
+        // Escapes are for the parser.
+        let odd = found.bytes().fold(false, |odd, b| odd | (b == b'\\') | (b < b' '));
+        (!odd).then_some(found)
+    }
+
+    /// The count behind its key; 0 where that is left out.
+    fn count(&mut self, key: &str) -> Option<u64> {
+        if self.take(key).is_none() {
+            return Some(0);
+        }
+        let left = self.left();
+        let digits = left.get(..left.bytes().take_while(u8::is_ascii_digit).count())?;
+        self.at += digits.len();
+        // What else may follow a number is not what follows a count.
+        let plain = digits == "0" || !digits.starts_with('0');
+        digits.parse().ok().filter(|_| plain && self.left().starts_with([',', '\n']))
+    }
+
+    fn file(&mut self, indent: &Indent) -> Option<File<'a>> {
+        self.take(indent.path)?;
+        let path = self.string()?;
+        self.take(indent.checksums)?;
+        let start = self.at;
+        if self.take("]").is_some() {
+            return Some(File { path, checksums: "" });
+        }
+        loop {
+            self.take(indent.each)?;
+            self.string()?;
+            if self.take(",").is_none() {
+                break;
+            }
+        }
+        let checksums = self.text.get(start..self.at)?;
+        self.take(indent.end)?;
+        Some(File { path, checksums })
+    }
+
+    fn shard_file(&mut self) -> Option<File<'a>> {
+        let file = self.file(&OF_SHARD)?;
+        self.take("\n        }")?;
+        let (dir, name) = file.path.rsplit_once('/').unwrap_or(("", file.path));
+        // Most shards lie beside the one before.
+        let known = !dir.is_empty() && dir == self.dir && !matches!(name, "" | "." | "..");
+        if !known {
+            if !is_path(file.path) {
+                return None;
+            }
+            self.dir = dir;
+        }
+        Some(file)
+    }
+
+    fn entry(&mut self) -> Option<Entry<'a>> {
+        let start = self.at;
+        self.take("{\n      \"file_infos\": [\n        ")?;
+        let (first, mut more) = (self.shard_file()?, Vec::new());
+        while self.take(",\n        ").is_some() {
+            more.push(self.shard_file()?);
+        }
+        self.take("\n      ]")?;
+        let examples = self.count(",\n      \"number_of_examples\": ")?;
+        let metadata = match self.take(",\n      \"custom_metadata\": ") {
+            Some(()) => Some(self.object()?),
+            None => None,
+        };
+        self.take("\n    }")?;
+        Some(Entry { first, more, examples, metadata, place: start..self.at })
+    }
+
+    fn child(&mut self) -> Option<ListRef> {
+        self.take("{\n      \"shard_list_info_file\": ")?;
+        let file = self.file(&OF_LIST)?.to_info().filter(|file| file.path.file_name() == LIST)?;
+        self.take("\n      }")?;
+        let examples = self.count(",\n      \"number_of_examples\": ")?;
+        let shards = self.count(",\n      \"number_of_shards\": ")?;
+        self.take("\n    }")?;
+        Some(ListRef { file, examples, shards, raw: Metadata::new() })
+    }
+
+    /// An object's text.
+    fn object(&mut self) -> Option<&'a str> {
+        let left = self.left();
+        let (mut depth, mut opened, mut quoted, mut escaped) = (0usize, 0, false, false);
+        let end = left.bytes().position(|b| {
+            match b {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => quoted = !quoted,
+                b'{' | b'[' if !quoted => (depth, opened) = (depth + 1, opened + 1),
+                b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        })?;
+        let text = left.get(..end + 1)?;
+        if !self.metadata.contains(text) {
+            // The parser minds how deep it is nested, lists and all.
+            if opened >= DEEPEST || serde_json::from_str::<Metadata>(text).is_err() {
+                return None;
+            }
+            self.metadata.insert(text);
+        }
+        self.at += text.len();
+        Some(text)
+    }
 }

@@ -97,7 +97,7 @@ impl Columns {
     }
 
     pub(super) fn push_entry(&mut self, entry: &Entry<'_>) -> Result<()> {
-        self.push(entry.path(), entry.number_of_examples, entry.metadata())
+        self.push(entry.path(), entry.examples, entry.metadata)
     }
 
     pub(super) fn push_info(&mut self, shard: &ShardInfo) -> Result<()> {
@@ -152,6 +152,17 @@ impl Columns {
             self.metadata_of.push(id);
         }
         Ok(())
+    }
+
+    /// Takes memory for all of these at once.
+    pub(super) fn reserve<'a>(&mut self, others: impl Iterator<Item = &'a Self> + Clone) {
+        let sum = |of: fn(&Self) -> usize| others.clone().map(of).sum::<usize>();
+        self.counts.reserve_exact(sum(Self::len));
+        self.names.ends.reserve_exact(sum(Self::len));
+        self.names.all.reserve_exact(sum(|c| c.names.all.len()));
+        if others.clone().any(|c| !c.metadata_of.is_empty()) {
+            self.metadata_of.reserve_exact(sum(Self::len));
+        }
     }
 
     /// Gives back memory that is not needed any more; the counts are kept elsewhere.

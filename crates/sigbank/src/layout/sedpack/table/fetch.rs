@@ -25,6 +25,7 @@ pub(super) fn columns(state: &State, store: &dyn Store, top: &ListRef) -> Result
     }
     // A list's own shards, then its children's: of each level the next list is always the one that is wanted.
     let (mut all, mut known) = (Columns::default(), Known::default());
+    all.reserve(levels.iter().flat_map(|stream| stream.chunks.as_slice()).map(|chunk| &chunk.columns));
     let mut left = vec![1];
     while let Some(lists) = left.last_mut() {
         if *lists == 0 {
@@ -108,7 +109,7 @@ fn read(state: &State, store: &dyn Store, pointers: &[ListRef]) -> Result<Chunk>
 fn one(state: &State, store: &dyn Store, pointer: &ListRef, chunk: &mut Chunk) -> Result<()> {
     let path = &pointer.file.path;
     let text = state.list_text(store, pointer, false)?;
-    let (shards, mut children) = match scan::entries(path, &text) {
+    let (shards, mut children) = match scan::list(path, &text) {
         Some(list) => {
             pointer.agrees(list.examples, list.count_shards())?;
             list.shards.iter().try_for_each(|entry| chunk.columns.push_entry(entry))?;

@@ -90,6 +90,18 @@ fn uneven(layout: Layout, metadata: impl Fn(u64) -> Value + Copy) -> (Arc<FaultS
     made.finish(top)
 }
 
+/// As the format's own writers do it.
+fn usual(list: &Value) -> String {
+    let mut list = list.clone();
+    let object = list.as_object_mut().unwrap();
+    object.retain(|key, value| key != "unknown" && *value != json!([]) && *value != json!(0));
+    for entry in object.get_mut("shard_files").and_then(Value::as_array_mut).into_iter().flatten() {
+        entry["file_infos"][0].as_object_mut().unwrap().shift_remove("future");
+        entry.as_object_mut().unwrap().retain(|_, value| *value != json!(0));
+    }
+    pretty(&list)
+}
+
 fn pretty(list: &Value) -> String {
     serde_json::to_string_pretty(list).unwrap()
 }
@@ -110,7 +122,7 @@ fn tables_and_walks_give_every_shard_in_stored_order() {
         |n| if n % 5 == 0 { json!({}) } else { json!({"kind": n % 3, "b": [1.50, "x y\n\"z", {}]}) },
         |n| json!({"n": n, "text": format!("a  {n}")}),
     ];
-    for (layout, metadata) in [pretty, escaped, Value::to_string as Layout].iter().flat_map(|l| kinds.map(|k| (*l, k))) {
+    for (layout, metadata) in [usual, pretty, escaped, Value::to_string as Layout].iter().flat_map(|l| kinds.map(|k| (*l, k))) {
         let (_, dataset, shards) = uneven(layout, metadata);
         let units = dataset.units("train").unwrap();
         assert_eq!(units.len(), shards.len());
@@ -130,7 +142,7 @@ fn tables_and_walks_give_every_shard_in_stored_order() {
                 info.path().unwrap().as_str() == path
                     && info.examples == *examples
                     && Value::Object(info.metadata.clone()) == *metadata
-                    && info.to_value()["file_infos"][0]["future"].is_array()
+                    && info.to_value()["file_infos"][0]["future"].is_array() == (layout as usize != usual as Layout as usize)
             })
         };
         for (from, to) in [(0, 9), (9, 200), (200, 200), (200, 999), (3, 4), (300, 310), (310, 311), (999, 1000)] {
@@ -147,7 +159,7 @@ fn tables_and_walks_give_every_shard_in_stored_order() {
 
 #[test]
 fn only_what_is_needed_is_read() {
-    let (store, dataset, shards) = uneven(pretty, |_| json!({}));
+    let (store, dataset, shards) = uneven(usual, |_| json!({}));
     assert_eq!(dataset.splits()[0].units, shards.len() as u64);
     assert_eq!(read_lists(&store), 0, "the root says how many there are");
     let one = dataset.shard_infos("train", 300, 301).unwrap();
@@ -168,7 +180,7 @@ fn only_what_is_needed_is_read() {
 
 #[test]
 fn a_damaged_list_is_named() {
-    let (store, dataset, _) = uneven(pretty, |_| json!({}));
+    let (store, dataset, _) = uneven(usual, |_| json!({}));
     let place = path("train/1/57/shards_list.json");
     let text = store.get(&place).unwrap();
     store.replace(&place, &[&text[1..]], Expected::Any).unwrap();
@@ -220,18 +232,15 @@ fn lists_that_lie_are_refused() {
 /// The scan takes a list only where the parser does, and sees the same in it.
 fn agrees(at: &RelPath, text: &[u8]) -> bool {
     let parsed = ShardsList::parse(at, text);
-    let scanned = scan::entries(at, text);
-    let placed = scan::places(at, text);
-    assert_eq!(scanned.is_some(), placed.is_some(), "{}", String::from_utf8_lossy(text));
-    let (Some(scanned), Some(placed)) = (scanned, placed) else { return false };
+    let Some(scanned) = scan::list(at, text) else { return false };
     let parsed = parsed.unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)));
     assert_eq!((scanned.examples, scanned.count_shards()), (parsed.examples, parsed.count_shards()));
     assert_eq!(scanned.shards.len(), parsed.shards.len());
-    for ((entry, place), shard) in scanned.shards.iter().zip(placed.shards).zip(&parsed.shards) {
-        assert_eq!((entry.path(), entry.number_of_examples), (shard.path().unwrap().as_str(), shard.examples));
-        let metadata: Metadata = entry.metadata().map_or_else(Metadata::new, |text| serde_json::from_str(text).unwrap());
+    for (entry, shard) in scanned.shards.iter().zip(&parsed.shards) {
+        assert_eq!((entry.path(), entry.examples), (shard.path().unwrap().as_str(), shard.examples));
+        let metadata: Metadata = entry.metadata.map_or_else(Metadata::new, |text| serde_json::from_str(text).unwrap());
         assert_eq!(metadata, shard.metadata);
-        let from_text = ShardInfo::from_text(std::str::from_utf8(&text[place]).unwrap()).unwrap();
+        let from_text = ShardInfo::from_text(std::str::from_utf8(&text[entry.place.clone()]).unwrap()).unwrap();
         assert_eq!((&from_text, &from_text.files), (shard, &shard.files));
     }
     for (a, b) in scanned.children.iter().zip(&parsed.children) {
@@ -242,13 +251,14 @@ fn agrees(at: &RelPath, text: &[u8]) -> bool {
 
 #[test]
 fn whatever_stands_in_a_list_the_scan_and_the_parser_agree() {
-    let mut made = Made::new(pretty);
+    let mut made = Made::new(usual);
     let child = made.list("train/a", Vec::new(), Vec::new());
     let shards = made.entries("train", 2, |n| json!({"n": n, "deep": [[{"x": [1, 2.5e3, null, true]}]]}));
     made.list("train", shards, vec![child]);
     let at = path("train/shards_list.json");
     let text = made.store.get(&at).unwrap().to_vec();
     assert!(agrees(&at, &text));
+    assert!(agrees(&path("train/a/shards_list.json"), &made.store.get(&path("train/a/shards_list.json")).unwrap()));
     let mut taken = 0;
     for i in 0..text.len() {
         for with in [b' ', b'"', b'\\', b'0', b'-', b'{', b']', b'/', b'.', b'x', b'\n', 0xe9, 0] {
@@ -285,6 +295,20 @@ fn whatever_stands_in_a_list_the_scan_and_the_parser_agree() {
         );
         agrees(&at, text.as_bytes());
     }
+}
+
+#[test]
+fn the_lists_of_the_reference_are_scanned() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sedpack");
+    let mut lists = 0;
+    for dataset in std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let store = crate::store::LocalStore::open(&dataset).unwrap();
+        for entry in store.list(None).unwrap().map(Result::unwrap).filter(|e| e.path.file_name() == "shards_list.json") {
+            assert!(agrees(&entry.path, &store.get(&entry.path).unwrap()), "{}: {}", dataset.display(), entry.path);
+            lists += 1;
+        }
+    }
+    assert!(lists >= 12, "{lists}");
 }
 
 #[test]

@@ -60,8 +60,11 @@ impl Position {
         let path = &pointer.file.path;
         let located = |e: Error| e.at(store.locate(path));
         let mut text = state.list_text(store, pointer, self.all)?;
-        let scanned = match scan::places(path, &text) {
-            Some(scanned) => scanned,
+        let scanned = match scan::list(path, &text) {
+            Some(scan::Scan { examples, shards, children }) => {
+                let shards = shards.into_iter().map(|entry| entry.place).collect();
+                scan::Scan { examples, shards, children }
+            }
             None => {
                 // It is damaged, or of a form that is not scanned: then the same is written anew.
                 let list = ShardsList::parse(path, &text).map_err(located)?;
