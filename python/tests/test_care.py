@@ -64,7 +64,9 @@ def read(path, split):
         assert values["trace"].dtype == np.float32 and np.array_equal(values["trace"], expected["trace"])
         assert (values["note"], values["blob"]) == (expected["note"], expected["blob"])
         found.append(values["n"])
-    assert len(found) == len(keys) == len(list(dataset.as_numpy_iterator_rust(split=split, repeat=False, shuffle=0)))
+    assert len(found) == len(keys)
+    if dataset.dataset_structure.shard_file_type == "fb":
+        assert len(list(dataset.as_numpy_iterator_rust(split=split, repeat=False, shuffle=0))) == len(keys)
     return list(zip(found, keys, strict=True))
 
 
@@ -207,15 +209,20 @@ def test_the_reference_reads_what_was_merged(tmp_path):
 
 
 @pytest.mark.parametrize("package", [reference, ours], ids=["reference", "sigbank"])
-@pytest.mark.parametrize("compression", ["none", "GZIP", "ZLIB", "LZ4", "ZSTD"])
-def test_the_reference_reads_what_was_recompressed(tmp_path, package, compression):
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [("fb", "none"), ("fb", "GZIP"), ("fb", "ZLIB"), ("fb", "LZ4"), ("fb", "ZSTD"), ("npz", "none"), ("npz", "ZIP")],
+)
+def test_the_reference_reads_what_was_recompressed(tmp_path, package, kind, compression):
     sessions = [[("train", range(5), 1), ("train", range(5, 8), 2), ("holdout", range(8, 9), 1)], [("train", range(9, 12), 2)]]
     a = make(tmp_path / "a", package, sessions)
-    report = done("recompress", a, tmp_path / "b", "--compression", compression, "--examples-per-shard", "4", "--checksums", "md5")
+    form = ["--shard-file-type", kind, "--compression", compression]
+    report = done("recompress", a, tmp_path / "b", *form, "--examples-per-shard", "4", "--checksums", "md5")
     assert read(tmp_path / "b", "train") == keyed(range(5), 1) + keyed(range(5, 8), 2) + keyed(range(9, 12), 2)
     assert read(tmp_path / "b", "holdout") == keyed(range(8, 9), 1)
     sizes = [s.number_of_examples for s in reference.Dataset(tmp_path / "b").shard_info_iterator("train")]
-    assert sizes == [4, 1, 4, 2] and report["splits"][0] == {"name": "train", "records": 11, "units": 4}
+    assert sizes == [4, 1, 4, 2] and all(path.suffix == f".{kind}" for path in shards(tmp_path / "b", "train"))
+    assert report["splits"][0] == {"name": "train", "records": 11, "units": 4}
 
 
 @pytest.mark.parametrize("by", ["shard", "key", "example"])

@@ -106,6 +106,31 @@ fn a_recompressed_dataset_holds_the_same() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    struct Mount(std::path::PathBuf);
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg(&self.0).status();
+        }
+    }
+    let bench = Bench::new();
+    bench.write("a.npy", npy("uint8", &[3 << 20], &vec![7; 3 << 20]));
+    bench.packed(&["--window", "1000", "--compression", "zstd"]);
+    let disk = bench.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&disk).output();
+    if !mount.is_ok_and(|m| m.status.success()) {
+        println!("skipped: only root may mount a filesystem here");
+        return;
+    }
+    let _mount = Mount(disk.clone());
+    bench.run(&["recompress", "out", "disk/new", "--compression", "none"]).refused(&["disk is full"]);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    done(&bench, &["split", "out", "disk/new", "--split", "train=1", "--by", "example"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_killed_run_is_invisible_and_the_next_one_cleans_up() {

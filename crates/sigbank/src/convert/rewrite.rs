@@ -214,7 +214,11 @@ impl Rewriter {
         if self.writer.is_none() {
             self.writer = Some(self.sink.writer()?);
         }
-        self.writer.as_mut().map_or(Ok(()), |writer| writer.append(split, record, Some(group)))
+        match self.writer.as_mut().map_or(Ok(()), |writer| writer.append(split, record, Some(group))) {
+            Ok(()) => Ok(()),
+            // Where an earlier shard could not be written, its error is the one to tell.
+            Err(e) => Err(self.writer.take().and_then(|writer| writer.finish().err()).unwrap_or(e)),
+        }
     }
 
     fn end_writer(&mut self) -> Result<()> {

@@ -15,8 +15,10 @@ fn object(value: Value) -> Metadata {
     value.as_object().unwrap().clone()
 }
 
-fn info(compression: &str) -> Info {
-    let structure = json!({
+/// `form` is the kind of shard and the compression, or the compression of `fb` alone.
+fn info(form: &str) -> Info {
+    let (kind, compression) = form.split_once('/').unwrap_or(("fb", form));
+    let structure = json!({"shard_file_type": kind,
         "saved_data_description": [{"name": "n", "dtype": "int", "shape": []}, {"name": "note", "dtype": "str", "shape": []}],
         "compression": compression, "examples_per_shard": 2, "hash_checksum_algorithms": ["sha256", "xxh64"]
     });
@@ -127,8 +129,8 @@ fn objects(store: &dyn Store) -> Vec<(RelPath, Vec<u8>)> {
 
 #[test]
 fn a_whole_dataset_needs_nothing_and_planning_changes_nothing() {
-    for compression in ["", "GZIP", "ZSTD"] {
-        let (store, dataset) = filled(compression);
+    for form in ["", "GZIP", "ZSTD", "npz/", "npz/ZIP", "tfrec/", "tfrec/GZIP"] {
+        let (store, dataset) = filled(form);
         let before = objects(&*store);
         let mut heard = Vec::new();
         let found = dataset
@@ -212,19 +214,21 @@ fn wrong_counts_missing_checksums_and_double_entries_are_put_right() {
 
 #[test]
 fn a_count_that_all_lists_agree_on_is_compared_with_the_shard() {
-    let (store, dataset) = filled("GZIP");
-    let mut killed = dataset.filler(FillerOptions::default()).unwrap();
-    append(&mut killed, "test", 30..32);
-    drop(killed);
-    let sessions = progress::sessions(&*store).unwrap();
-    let record = sessions[0].records[0].1.clone();
-    drop(sessions);
-    let lying = ShardInfo::new(record.shard.files[0].clone(), 5, record.shard.metadata.clone());
-    let changes = Changes { shards: vec![(record.list, vec![lying])], ..Default::default() };
-    commit::commit(&*store, false, true, |_| Ok(changes)).unwrap();
-    assert!(dataset.check(&[], &mut |_, _| true).is_err());
-    assert_eq!(kinds(&repair(&dataset)), [("correct", 2)]);
-    assert_eq!(numbers(&dataset, "test"), keyed([6, 7, 30, 31]));
+    for form in ["GZIP", "npz/ZIP", "tfrec/"] {
+        let (store, dataset) = filled(form);
+        let mut killed = dataset.filler(FillerOptions::default()).unwrap();
+        append(&mut killed, "test", 30..32);
+        drop(killed);
+        let sessions = progress::sessions(&*store).unwrap();
+        let record = sessions[0].records[0].1.clone();
+        drop(sessions);
+        let lying = ShardInfo::new(record.shard.files[0].clone(), 5, record.shard.metadata.clone());
+        let changes = Changes { shards: vec![(record.list, vec![lying])], ..Default::default() };
+        commit::commit(&*store, false, true, |_| Ok(changes)).unwrap();
+        assert!(dataset.check(&[], &mut |_, _| true).is_err());
+        assert_eq!(kinds(&repair(&dataset)), [("correct", 2)]);
+        assert_eq!(numbers(&dataset, "test"), keyed([6, 7, 30, 31]));
+    }
 }
 
 #[test]
@@ -331,29 +335,34 @@ fn what_a_living_writer_wrote_is_left_alone() {
 
 #[test]
 fn unlisted_files_are_adopted_when_they_are_whole_and_no_copies() {
-    let (store, dataset) = filled("GZIP");
-    let other = Arc::new(MemoryStore::new());
-    let foreign = Dataset::create_store(other.clone(), info("GZIP")).unwrap();
-    fill(&foreign, "train", 50..52);
-    let bytes = other.get(&shard(&foreign, "train", 0)).unwrap();
-    let copy = store.get(&shard(&dataset, "train", 1)).unwrap();
-    for (name, bytes) in [
-        ("holdout/whole.fb", &bytes[..]),
-        ("train/a/copy.fb", &copy[..]),
-        ("train/a/cut.fb", &bytes[..bytes.len() - 9]),
-        ("train/a/noise.fb", b"noise"),
-        ("train/a/other.npz", b"PK"),
-        ("train/a/._whole.fb", b"litter"),
-    ] {
-        store.create(&path(name), &[bytes]).unwrap();
+    for form in ["fb/", "fb/GZIP", "npz/", "npz/ZIP", "tfrec/", "tfrec/ZLIB"] {
+        let (store, dataset) = filled(form);
+        let other = Arc::new(MemoryStore::new());
+        let foreign = Dataset::create_store(other.clone(), info(form)).unwrap();
+        fill(&foreign, "train", 50..52);
+        let bytes = other.get(&shard(&foreign, "train", 0)).unwrap();
+        let copy = store.get(&shard(&dataset, "train", 1)).unwrap();
+        let kind = form.split_once('/').unwrap().0;
+        for (name, bytes) in [
+            ("holdout/whole", &bytes[..]),
+            ("train/a/copy", &copy[..]),
+            // A record more or less would not show in a tfrec shard.
+            ("train/a/cut", &bytes[..bytes.len() / 2 + 3]),
+            ("train/a/noise", b"noise"),
+            ("train/a/._whole", b"litter"),
+        ] {
+            store.create(&path(&format!("{name}.{kind}")), &[bytes]).unwrap();
+        }
+        store.create(&path("train/a/other.bin"), &[b"x"]).unwrap();
+        let found = repair(&dataset);
+        assert_eq!(kinds(&found), [("adopt", 2)], "{form}");
+        let notes: Vec<_> = found.notes.iter().map(|n| (n.path.file_name(), n.reason.as_str())).collect();
+        let expected = ["copy", "cut", "noise"].map(|name| format!("{name}.{kind}"));
+        assert_eq!(notes.iter().map(|n| n.0).collect::<Vec<_>>(), expected, "{form}");
+        assert!(notes[0].1.contains("the bytes of train/") && notes[1].1.contains("cannot be read"), "{notes:?}");
+        assert_eq!(numbers(&dataset, "holdout"), [(50, None), (51, None)]);
+        assert_eq!(numbers(&dataset, "train"), keyed([0, 1, 2, 3, 4, 5, 8, 9]));
     }
-    let found = repair(&dataset);
-    assert_eq!(kinds(&found), [("adopt", 2)]);
-    let notes: Vec<_> = found.notes.iter().map(|n| (n.path.as_str(), n.reason.as_str())).collect();
-    assert_eq!(notes.iter().map(|n| n.0).collect::<Vec<_>>(), ["train/a/copy.fb", "train/a/cut.fb", "train/a/noise.fb"]);
-    assert!(notes[0].1.contains("the bytes of train/") && notes[1].1.contains("cannot be read"), "{notes:?}");
-    assert_eq!(numbers(&dataset, "holdout"), [(50, None), (51, None)]);
-    assert_eq!(numbers(&dataset, "train"), keyed([0, 1, 2, 3, 4, 5, 8, 9]));
 }
 
 #[test]
