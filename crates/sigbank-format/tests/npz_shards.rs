@@ -4,7 +4,7 @@
 
 mod npz_support;
 
-use npz_support::{Collected, Counting, array, build, field, open, read, read_all};
+use npz_support::{Collected, Counting, array, build, field, member, open, read, read_all, zip_of};
 use proptest::prelude::*;
 use sigbank_format::container::npz::{ShardBuilder, ShardReader};
 use sigbank_format::error::FormatErrorKind::{Corrupt, Invalid, Limit};
@@ -126,6 +126,42 @@ fn large_deflated_members_are_streamed_forward_and_back() {
         damaged[directory + at..directory + at + 4].copy_from_slice(&old.wrapping_add_signed(by).to_le_bytes());
         let e = open(damaged, &schema).and_then(|mut shard| read_all(&mut shard, 2)).unwrap_err();
         assert_eq!(e.kind(), Corrupt, "{e}");
+    }
+}
+
+#[test]
+fn large_values_in_other_orders_come_out_the_same() {
+    let (n, rows, columns) = (50usize, 60usize, 70usize);
+    let value = |r: usize, i: usize, j: usize| (r * 5000 + i * 70 + j) as f32;
+    let mut members = [Vec::new(), Vec::new()];
+    for r in 0..n {
+        for i in 0..rows {
+            (0..columns).for_each(|j| members[0].extend_from_slice(&value(r, i, j).to_be_bytes()));
+        }
+    }
+    for j in 0..columns {
+        for i in 0..rows {
+            (0..n).for_each(|r| members[1].extend_from_slice(&value(r, i, j).to_be_bytes()));
+        }
+    }
+    let [big, fortran] = members.map(|data| member(">f4", &[n, rows, columns], &data));
+    let at = fortran.windows(5).position(|w| w == b"False").unwrap();
+    let mut fortran = fortran;
+    fortran[at..at + 6].copy_from_slice(b"True, ");
+    let schema = schema([array("<f4", &[rows, columns]), array("<f4", &[rows, columns])]);
+    for zip in [false, true] {
+        let file = zip_of(&[("f0.npy", big.clone()), ("f1.npy", fortran.clone())], zip);
+        let mut shard = open(file, &schema).unwrap();
+        assert_eq!(shard.differing().unwrap(), []);
+        let wanted = [0, 3, 4, 5, 49];
+        for (row, &r) in read(&mut shard, &wanted, &[1, 0]).unwrap().into_iter().zip(&wanted) {
+            for (stored, found) in row {
+                assert!(stored.is_none());
+                for (k, bytes) in found.as_chunks::<4>().0.iter().enumerate() {
+                    assert_eq!(f32::from_le_bytes(*bytes), value(r as usize, k / columns, k % columns), "record {r}");
+                }
+            }
+        }
     }
 }
 
@@ -263,11 +299,11 @@ fn a_value_that_is_refused_leaves_the_shard_as_it_was() {
     }
     assert_eq!(push(&mut builder, &good[1..]).unwrap_err().kind(), Invalid);
     assert_eq!((builder.len(), builder.is_empty()), (1, false));
-    let once = build(&schema, &[good.clone()], false);
+    let once = build(&schema, std::slice::from_ref(&good), false);
     assert!(builder.finish(false).unwrap().concat() == once);
     // Finishing can be repeated, either way, and pushing goes on.
     let deflated = builder.finish(true).unwrap().concat();
-    assert!(deflated == build(&schema, &[good.clone()], true));
+    assert!(deflated == build(&schema, std::slice::from_ref(&good), true));
     push(&mut builder, &good).unwrap();
     assert!(builder.finish(false).unwrap().concat() == build(&schema, &[good.clone(), good.clone()], false));
     // A cleared builder is as new, with its memory.

@@ -7,11 +7,16 @@ use crate::error::{FormatError, Result};
 use crate::limits::MAX_NPZ_SHARD;
 use crate::model::array::byte_len;
 use crate::model::{DType, FieldType, Kind, Schema};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use libdeflater::{CompressionLvl, Compressor, Crc};
 use std::collections::HashSet;
+use std::io::Write;
 
-/// What NumPy deflates at.
-const LEVEL: i32 = 6;
+/// libdeflate's level whose output is as small as zlib's at level 6, which is what NumPy writes.
+const LEVEL: i32 = 7;
+/// Of data that shrink by more than this factor zlib makes less, and quickly.
+const SPARSE: usize = 64;
 /// Longest name that zip can hold.
 const MAX_NAME: usize = u16::MAX as usize;
 /// Bytes of a member's headers and its part of the directory, more or less.
@@ -360,17 +365,7 @@ impl Member {
     /// Puts the local header before the body and its entry into the directory, with a compressor deflates the body. Gives where the
     /// next member starts.
     fn finish(&mut self, at: u64, compressor: Option<&mut Compressor>, directory: &mut Vec<u8>) -> Result<u64> {
-        self.packed_len = match compressor {
-            Some(compressor) => {
-                let bound = compressor.deflate_compress_bound(self.body.len());
-                if self.packed.len() < bound {
-                    self.packed.resize(bound, 0);
-                }
-                let deflated = compressor.deflate_compress(&self.body, &mut self.packed);
-                Some(deflated.map_err(|e| FormatError::invalid(format!("ZIP: member '{}': {e}", self.name)))?)
-            }
-            None => None,
-        };
+        self.packed_len = compressor.map(|compressor| self.deflate(compressor)).transpose()?;
         let mut crc = Crc::new();
         crc.update(&self.body);
         let entry = Entry {
@@ -385,6 +380,27 @@ impl Member {
         entry.local(&mut self.local);
         entry.central(directory);
         Ok(at + self.local.len() as u64 + entry.packed)
+    }
+
+    /// Deflates the body into the first bytes of `packed`. Gives how many.
+    fn deflate(&mut self, compressor: &mut Compressor) -> Result<usize> {
+        let bound = compressor.deflate_compress_bound(self.body.len());
+        if self.packed.len() < bound {
+            self.packed.resize(bound, 0);
+        }
+        let deflated = compressor.deflate_compress(&self.body, &mut self.packed);
+        let len = deflated.map_err(|e| FormatError::invalid(format!("ZIP: member '{}': {e}", self.name)))?;
+        if len * SPARSE > self.body.len() {
+            return Ok(len);
+        }
+        let mut zlib = DeflateEncoder::new(Vec::with_capacity(len), Compression::default());
+        zlib.write_all(&self.body)?;
+        let other = zlib.finish()?;
+        match self.packed.get_mut(..other.len()).filter(|_| other.len() < len) {
+            Some(room) => room.copy_from_slice(&other),
+            None => return Ok(len),
+        }
+        Ok(other.len())
     }
 
     fn pieces(&self) -> [&[u8]; 2] {
