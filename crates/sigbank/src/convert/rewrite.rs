@@ -214,11 +214,7 @@ impl Rewriter {
         if self.writer.is_none() {
             self.writer = Some(self.sink.writer()?);
         }
-        match self.writer.as_mut().map_or(Ok(()), |writer| writer.append(split, record, Some(group))) {
-            Ok(()) => Ok(()),
-            // Where an earlier shard could not be written, its error is the one to tell.
-            Err(e) => Err(self.writer.take().and_then(|writer| writer.finish().err()).unwrap_or(e)),
-        }
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.append(split, record, Some(group)))
     }
 
     fn end_writer(&mut self) -> Result<()> {

@@ -240,17 +240,16 @@ impl Filler {
     /// metadata than the open shard's close it and open a new one, none or empty ones keep it.
     ///
     /// # Errors
-    /// `Invalid` names the attribute; the record is not written then, and the filler goes on. `Storage` when an earlier shard could
-    /// not be written.
+    /// `Invalid` names the attribute; the record is not written then, and the filler goes on. When an earlier shard could
+    /// not be written, its error.
     pub fn append(&mut self, split: &str, record: &RawRecord<'_>, group: Option<&GroupMetadata>) -> Result<()> {
         if self.process != std::process::id() {
             return Err(Error::invalid("this filler belongs to the process that made it")
                 .remedy("make one filler in each process, with a relative path of its own"));
         }
         if self.running.as_ref().is_some_and(|(shared, _)| shared.failed.load(Ordering::Relaxed)) {
-            return Err(Error::storage("an earlier shard could not be written, so this example was not taken")
-                .at(self.dataset.store().location())
-                .remedy("end the filler: it names what was written and says what is missing"));
+            let cause = self.failure(|_| true).unwrap_or_else(|| Error::storage("no cause is known"));
+            return Err(cause.within("an earlier shard could not be written, so this example was not taken"));
         }
         let bytes = self.builders.measure(record)?;
         let at = self.open_shard(split, group, record, bytes)?;
@@ -318,15 +317,20 @@ impl Filler {
         (written, failed(first, missing, shards))
     }
 
+    /// The first error like that of a shard that could not be written.
+    fn failure(&self, like: impl Fn(&Error) -> bool) -> Option<Error> {
+        let (shared, _) = self.running.as_ref()?;
+        let finished = shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        finished.iter().flatten().filter_map(|f| f.result.as_ref().err()).find(|e| like(e)).cloned()
+    }
+
     /// The error of a shard for which there was no room.
     fn disk_full(&self) -> Result<()> {
-        let Some((shared, _)) = &self.running else { return Ok(()) };
-        let finished = shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let error = finished.iter().flatten().filter_map(|f| f.result.as_ref().err()).find(|e| {
-            let source = std::error::Error::source(*e).and_then(|s| s.downcast_ref::<std::io::Error>());
+        let no_room = |e: &Error| {
+            let source = std::error::Error::source(e).and_then(|s| s.downcast_ref::<std::io::Error>());
             source.is_some_and(|s| matches!(s.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
-        });
-        error.map_or(Ok(()), |e| Err(e.clone()))
+        };
+        self.failure(no_room).map_or(Ok(()), Err)
     }
 
     /// Closes the open shards, waits for the threads and, where this filler updates the root, makes everything visible. Gives
