@@ -6,7 +6,7 @@
 
 files.json says for each file with which options it was written, and each record's length and SHA-256. The files lie here compressed
 with gzip, for most of their bytes are padding. edges.json holds, for a first record of each length around a block's end, the SHA-256 of the
-package's uncompressed file. `cargo test -p sigbank-format --test arrayrecord_golden -- --ignored` writes files of ours into the folder
+package's uncompressed file. seeds/ holds the chunks of small files, without what lies around them, as the fuzz target takes them. `cargo test -p sigbank-format --test arrayrecord_golden -- --ignored` writes files of ours into the folder
 that ARRAYRECORD_OURS names.
 """
 
@@ -98,6 +98,29 @@ def written(records: list[bytes], options: str) -> tuple[bytes, str]:
         return path.read_bytes(), said
 
 
+def varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def seed(file: bytes) -> bytes:
+    """The chunks of a file up to its index: a byte that says so, then of each the type, counts and data (see the fuzz target)."""
+    out, at = b"\1", 64
+    while at < len(file) - 65_536:
+        size, kind = int.from_bytes(file[at + 8 : at + 16], "little"), file[at + 24]
+        records, decoded = (int.from_bytes(file[at + a : at + b], "little") for a, b in ((25, 32), (32, 40)))
+        if kind == ord("p"):
+            break
+        data = file[at + 40 : at + 40 + size]
+        at += max(40 + size, records)
+        assert at < 65_536, "a file of one block"
+        out += bytes([kind]) + varint(records) + varint(decoded) + varint(size) + data
+    return out
+
+
 def facts(record: bytes) -> list[object]:
     return [len(record), hashlib.sha256(record).hexdigest()]
 
@@ -110,6 +133,13 @@ def write(replace: bool) -> None:
         if replace or not path.exists():
             path.write_bytes(gzip.compress(data, 9, mtime=0))
         said["files"][name] = {"records": records, "options": options, "writer_options": text}  # type: ignore[index]
+    small = [b"record", b"", pattern(300, 3), noise(30), b"record", b"\0" * 50]
+    for options in ["", "uncompressed", "brotli:6", "snappy", "transpose:true"]:
+        for group in (1, 4):
+            path = HERE / "seeds" / f"{options.partition(':')[0] or 'zstd'}{group}"
+            path.parent.mkdir(exist_ok=True)
+            if replace or not path.exists():
+                path.write_bytes(seed(written(small, f"group_size:{group}{',' * bool(options)}{options}")[0]))
     # Record i of "many" is the number i in decimal, those of the other long lists are empty.
     said["records"] = {name: list(map(facts, records)) for name, records in RECORDS.items() if len(records) < 100}
     said["counts"] = {name: len(records) for name, records in RECORDS.items()}

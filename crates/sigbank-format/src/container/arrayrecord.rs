@@ -12,6 +12,8 @@ mod control;
 mod reader;
 mod recover;
 mod simple;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use reader::{Decoder, Reader};

@@ -76,7 +76,7 @@ impl Index {
         for (i, entry) in entries.enumerate() {
             let within = |e: FormatError| e.within(format!("the index's chunk {i}"));
             let Entry { offset, records, .. } = entry.map_err(within)?;
-            let least = offset.checked_add(records.max(HEADER as u64)).unwrap_or(u64::MAX);
+            let least = offset.saturating_add(records.max(HEADER as u64));
             if offset < free || least > end || !blocks::is_boundary(offset) || records > chunk::MAX_RECORDS {
                 return Err(within(FormatError::corrupt(format!(
                     "{records} records at offset {offset}, where chunks may lie at {free}..{end}: the file is damaged"
@@ -264,10 +264,10 @@ impl Decoder {
             )));
         }
         check_kind(&found)?;
+        self.held = None;
         if records == 1 {
             self.records.decode(&found, Some(out))?;
         } else {
-            self.held = None;
             self.records.decode(&found, None)?;
             self.held = Some((Arc::downgrade(&reader.0), chunk));
         }
@@ -329,7 +329,9 @@ fn open(src: &dyn ReadAt) -> Result<(Index, String)> {
 fn footer_offset(tail: &[u8], last: u64, scratch: &mut Vec<u8>, records: &mut Records) -> Result<u64> {
     let postscript = chunk::read(last, tail, scratch)?;
     let len = postscript.len;
-    check_kind(&postscript)?;
+    if postscript.header.kind != chunk::SIMPLE {
+        return Err(FormatError::corrupt(format!("a chunk of type 0x{:02x} lies in its place", postscript.header.kind)));
+    }
     if postscript.header.decoded > BLOCK {
         return Err(FormatError::corrupt("it is longer than a block"));
     }

@@ -109,9 +109,9 @@ pub(super) struct Sizes {
     compressed: Vec<u8>,
 }
 
-/// Appends a chunk's data.
+/// Appends a chunk's data. Sizes are compressed with the first compressor, values with the other one.
 pub(super) fn encode(
-    compressor: &mut Compressor,
+    [short, long]: [&mut Compressor; 2],
     lengths: impl IntoIterator<Item = usize>,
     values: &[u8],
     sizes: &mut Sizes,
@@ -121,16 +121,16 @@ pub(super) fn encode(
     plain.clear();
     lengths.into_iter().for_each(|len| put_varint(len as u64, plain));
     compressed.clear();
-    let kind = compressor.kind();
+    let kind = long.kind();
     out.push(kind.to_byte());
     if kind != Kind::None {
         put_varint(plain.len() as u64, compressed);
     }
-    compressor.run(plain, compressed)?;
+    short.run(plain, compressed)?;
     put_varint(compressed.len() as u64, out);
     out.extend_from_slice(compressed);
     if kind != Kind::None {
         put_varint(values.len() as u64, out);
     }
-    compressor.run(values, out)
+    long.run(values, out)
 }

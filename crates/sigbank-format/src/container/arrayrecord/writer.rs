@@ -60,6 +60,8 @@ pub struct EncodedChunk {
 /// Encodes chunks. What a chunk's bytes are depends on its records and the options alone, so that any thread may do it.
 pub struct Encoder {
     compressor: Compressor,
+    /// For sizes: a zstd context that goes to and fro between short and long buffers has to clear its tables each time.
+    short: Compressor,
     sizes: Sizes,
     values: Vec<u8>,
 }
@@ -73,7 +75,8 @@ impl Encoder {
         if options.group_size == 0 {
             return Err(FormatError::invalid("a group_size of 0: choose 1 or more"));
         }
-        Ok(Self { compressor: Compressor::new(options.compression)?, sizes: Sizes::default(), values: Vec::new() })
+        let [compressor, short] = [Compressor::new(options.compression)?, Compressor::new(options.compression)?];
+        Ok(Self { compressor, short, sizes: Sizes::default(), values: Vec::new() })
     }
 
     /// Makes `chunk` that of these records.
@@ -115,7 +118,7 @@ impl Encoder {
         (*records, *decoded) = (lengths.len() as u64, values.len() as u64);
         bytes.clear();
         bytes.resize(chunk::HEADER, 0);
-        simple::encode(&mut self.compressor, lengths, values, &mut self.sizes, bytes)?;
+        simple::encode([&mut self.short, &mut self.compressor], lengths, values, &mut self.sizes, bytes)?;
         finish_header(chunk::SIMPLE, *records, *decoded, bytes);
         Ok(())
     }
@@ -295,7 +298,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the block with a chunk of nothing.
-    fn pad(&mut self) -> Result<()> {
+    pub(super) fn pad(&mut self) -> Result<()> {
         let Some(len) = blocks::padding(self.position, chunk::HEADER as u64) else { return Ok(()) };
         // Less than two blocks.
         let mut bytes = vec![0; len as usize];
@@ -303,8 +306,18 @@ impl<W: Write> Writer<W> {
         self.append(&bytes, 0)
     }
 
+    #[cfg(test)]
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    #[cfg(test)]
+    pub(super) fn into_inner(self) -> W {
+        self.out
+    }
+
     /// Writes a chunk, and the headers of the blocks that begin within it.
-    fn append(&mut self, mut bytes: &[u8], records: u64) -> Result<()> {
+    pub(super) fn append(&mut self, mut bytes: &[u8], records: u64) -> Result<()> {
         let begin = self.position;
         let end = blocks::chunk_end(begin, bytes.len() as u64, records)
             .ok_or_else(|| FormatError::limit("a file of more than 64 bits"))?;
