@@ -66,7 +66,8 @@ lint: fmt-check clippy ## format and lints
 fmt: ## rustfmt
 	cargo fmt --all
 
-bench: .venv/test install ## measurements beside the reference package
+bench: .venv/test install .venv-tensorflow/tensorflow ## measurements beside the reference package
+	scripts/install.sh .venv-tensorflow
 	scripts/bench.sh
 
 soak: .venv/test install ## the long versions: 100 kills, a minute for each fuzz target
