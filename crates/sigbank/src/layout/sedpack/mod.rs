@@ -186,6 +186,15 @@ impl Dataset {
         self.with_state(|state| state.entries(self.store(), split, (start, stop), |text| Ok(text.to_owned())))
     }
 
+    /// The numbers of a split's shards, in stored order, without those of whose metadata there were `limit` before. Metadata are
+    /// the same where they say the same, however they are written.
+    ///
+    /// # Errors
+    /// `NotFound` for a split that is not there.
+    pub fn limit_metadata_types(&self, split: &str, limit: u64) -> Result<Vec<u32>> {
+        self.with_state(|state| state.table(self.store(), split))?.limit_metadata_types(limit)
+    }
+
     /// The split of a shard and its number in it, by the path of its first file.
     ///
     /// # Errors

@@ -13,7 +13,9 @@ use crate::layout::Units;
 use crate::store::Store;
 use crate::uri::RelPath;
 use columns::Columns;
+use serde_json::Value;
 use sigbank_format::model::Metadata;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -33,6 +35,19 @@ fn hash((dir, name): (&str, &str)) -> u64 {
     hasher.write(b"/");
     hasher.write(name.as_bytes());
     hasher.finish()
+}
+
+/// JSON by its meaning: keys in order, and numbers that are equal in one form, whole ones apart from others.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Array(all) => all.iter().map(canonical).collect(),
+        Value::Object(all) => {
+            let sorted: BTreeMap<&String, Value> = all.iter().map(|(key, value)| (key, canonical(value))).collect();
+            Value::Object(sorted.into_iter().map(|(key, value)| (key.clone(), value)).collect())
+        }
+        Value::Number(n) if n.as_str().contains(['.', 'e', 'E']) => n.as_f64().map_or_else(|| value.clone(), Value::from),
+        other => other.clone(),
+    }
 }
 
 impl Table {
@@ -74,6 +89,28 @@ impl Table {
         let from = sorted.partition_point(|&unit| self.hash(unit) < hash);
         let same = sorted.get(from..).unwrap_or_default().iter().take_while(|&&unit| self.hash(unit) == hash);
         same.map(|&unit| unit as usize).find(|&unit| self.columns.path(unit) == Some(wanted))
+    }
+
+    /// The shards without those of whose metadata there were `limit` before.
+    pub(super) fn limit_metadata_types(&self, limit: u64) -> Result<Vec<u32>> {
+        // What is written in several ways has several numbers.
+        let mut types: HashMap<String, usize> = HashMap::new();
+        let mut type_of = Vec::with_capacity(self.columns.metadata_numbers());
+        for number in 0..self.columns.metadata_numbers() {
+            let value: Value = serde_json::from_str(self.columns.metadata_text(number as u32))
+                .map_err(|e| Error::corrupt(format!("custom_metadata: {e}")))?;
+            let next = types.len();
+            type_of.push(*types.entry(canonical(&value).to_string()).or_insert(next));
+        }
+        let mut seen = vec![0u64; types.len()];
+        let mut wanted = |unit: &u32| {
+            let of = type_of.get(self.columns.metadata_number(*unit as usize) as usize).copied().unwrap_or(0);
+            seen.get_mut(of).is_some_and(|seen| {
+                *seen += 1;
+                *seen <= limit
+            })
+        };
+        Ok((0..self.units.len() as u32).filter(|unit| wanted(unit)).collect())
     }
 
     /// What a shard's records share.

@@ -184,6 +184,11 @@ impl Columns {
         self.metadata_of.get(at).copied().unwrap_or(0)
     }
 
+    /// How many numbers of metadata there are, that of none too.
+    pub(super) fn metadata_numbers(&self) -> usize {
+        self.metadata.len() + 1
+    }
+
     /// The metadata of a number.
     pub(super) fn metadata_text(&self, number: u32) -> &str {
         number.checked_sub(1).and_then(|at| self.metadata.get(at as usize)).unwrap_or("{}")

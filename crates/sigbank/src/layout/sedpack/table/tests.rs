@@ -325,3 +325,20 @@ fn metadata_are_kept_once_and_small() {
     assert_eq!(most, Some(502));
     drop(dataset);
 }
+
+#[test]
+fn metadata_types_are_limited_by_what_they_say() {
+    let mut made = Made::new(usual);
+    let texts =
+        [r#"{"a": 1, "b": [1.0, {"y": 0, "x": 1}]}"#, r#"{"b": [1.00, {"x": 1, "y": 0}], "a": 1}"#, r#"{"a": 1, "b": 1e0}"#];
+    let shards = made.entries("train", 12, |n| match n % 4 {
+        3 => json!({}),
+        n => serde_json::from_str(texts[n as usize]).unwrap(),
+    });
+    let top = made.list("train", shards, Vec::new());
+    let (_, dataset, _) = made.finish(top);
+    assert_eq!(dataset.limit_metadata_types("train", 1).unwrap(), [0, 2, 3]);
+    assert_eq!(dataset.limit_metadata_types("train", 2).unwrap(), [0, 1, 2, 3, 6, 7]);
+    assert_eq!(dataset.limit_metadata_types("train", 99).unwrap(), (0..12).collect::<Vec<_>>());
+    assert_eq!(dataset.limit_metadata_types("test", 1).unwrap_err().code(), Code::NotFound);
+}
