@@ -233,3 +233,49 @@ def checksum_file(names: list[str], path: str | PathLike[str]) -> list[str]:
 
 def bench_decode(paths: list[str], name: str, threads: int) -> int:
     """Decode files on some threads into memory that is used again; gives the bytes decoded."""
+
+# What `sigbank.signal_dataset` is made of. Records and metadata are objects of its classes.
+
+__all__ += [
+    "Payload",
+    "signal_decode",
+    "signal_decode_metadata",
+    "signal_encode",
+    "signal_encode_metadata",
+    "signal_freeze",
+    "signal_freeze_values",
+    "signal_restore",
+    "signal_thaw",
+    "signal_validate",
+]
+
+@final
+class Payload:
+    """The bytes under the read-only arrays of a record."""
+
+def signal_encode(record: Any, policy: Any = None) -> bytes:
+    """The bytes of a record."""
+
+def signal_decode(data: bytes, policy: Any = None) -> Any:
+    """The record of some bytes; its arrays are views of them."""
+
+def signal_validate(record: Any, policy: Any = None) -> None:
+    """Check a record against every rule."""
+
+def signal_encode_metadata(record: Any, policy: Any = None) -> bytes:
+    """The document that says of a record everything but its samples."""
+
+def signal_decode_metadata(data: bytes, policy: Any = None, control: Any = None) -> Any:
+    """What such a document says."""
+
+def signal_freeze(metadata: Any) -> Any:
+    """A read-only copy of metadata: a mapping; None and what is empty are an empty one. TypeError for what is not JSON."""
+
+def signal_freeze_values(values: Any) -> tuple[Any, ...]:
+    """Read-only copies of what an iterable gives. TypeError for what is not JSON."""
+
+def signal_thaw(object: Any, slots: list[str]) -> tuple[Any, ...]:
+    """The values of an object's slots as they are pickled, with read-only mappings as dicts."""
+
+def signal_restore(cls: type, slots: list[str], values: list[Any]) -> Any:
+    """An object of a class with slots from their values, with dicts as read-only mappings and arrays made read-only."""

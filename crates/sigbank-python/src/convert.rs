@@ -1,4 +1,5 @@
-//! Arrays between Rust and NumPy without a copy: the only `unsafe` of the package.
+//! Arrays between Rust and NumPy without a copy, and objects of Python's classes without their checks: the only `unsafe` of the
+//! package.
 #![allow(unsafe_code)]
 
 use numpy::npyffi::{
@@ -7,9 +8,12 @@ use numpy::npyffi::{
 };
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
 use sigbank::loader::PooledBuf;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 /// The memory under the arrays of one batch column; it goes back to its loader when the last array is gone.
 #[pyclass(frozen, module = "sigbank._native")]
@@ -97,6 +101,81 @@ fn view<'py>(
             return Err(PyErr::fetch(py));
         }
         Ok(array)
+    }
+}
+
+/// Bytes that nobody changes any more, under the arrays of one record.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct Payload(pub bytes::Bytes);
+
+/// Bytes that nobody changes, held by an object of Python's.
+pub enum Unchanging<'py> {
+    Python(Bound<'py, PyBytes>),
+    Native(Bound<'py, Payload>),
+}
+
+impl<'py> Unchanging<'py> {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Python(bytes) => bytes.as_bytes(),
+            Self::Native(payload) => &payload.get().0,
+        }
+    }
+
+    /// A read-only array of this dtype and shape over these bytes, which must be as many as it takes.
+    pub fn array(&self, range: &Range<usize>, descr: &Bound<'py, PyArrayDescr>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+        let py = descr.py();
+        let wants = shape.iter().try_fold(descr.itemsize(), |all, &n| all.checked_mul(n));
+        let held = self.bytes().get(range.clone()).filter(|held| wants == Some(held.len()));
+        let Some(held) = held else {
+            let len = self.bytes().len();
+            return Err(PyValueError::new_err(format!("bytes {range:?} of {len} for {descr} of shape {shape:?}")));
+        };
+        let base = match self {
+            Self::Python(bytes) => bytes.clone().into_any(),
+            Self::Native(payload) => payload.clone().into_any(),
+        };
+        let mut dims: Vec<npy_intp> = shape.iter().map(|&n| n as npy_intp).collect();
+        let aligned = (held.as_ptr() as usize).is_multiple_of(descr.alignment().max(1));
+        let flags = NPY_ARRAY_C_CONTIGUOUS
+            | if aligned { NPY_ARRAY_ALIGNED } else { 0 }
+            | if dims.len() <= 1 { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
+        // SAFETY: `held` lies in `base`, whose bytes neither move nor change and which the array keeps alive; without
+        // NPY_ARRAY_WRITEABLE, and with a base that offers no writable memory, NumPy does not write to it. The rest as in `view`.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                npyffi::get_type_object(py, NpyTypes::PyArray_Type),
+                descr.clone().into_dtype_ptr(),
+                dims.len() as c_int,
+                dims.as_mut_ptr(),
+                std::ptr::null_mut(),
+                held.as_ptr().cast_mut().cast::<c_void>(),
+                flags,
+                std::ptr::null_mut(),
+            );
+            let array = Bound::from_owned_ptr_or_err(py, array)?;
+            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) < 0 {
+                return Err(PyErr::fetch(py));
+            }
+            Ok(array)
+        }
+    }
+}
+
+/// An object of a Python class whose slots have these values, past its constructor and its own `__setattr__`.
+pub fn make<'py>(class: &Bound<'py, PyType>, slots: &[Py<PyAny>], values: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    // SAFETY: the callers' classes are written in Python and have `object` as their only base with memory of its own, so that
+    // this is what their `tp_alloc` does. The object is whole before its slots are set, which take references of their own.
+    unsafe {
+        let object = Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(class.as_type_ptr(), 0))?;
+        for (slot, value) in slots.iter().zip(values) {
+            if ffi::PyObject_GenericSetAttr(object.as_ptr(), slot.as_ptr(), value.as_ptr()) < 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        Ok(object)
     }
 }
 

@@ -6,6 +6,7 @@ mod errors;
 mod give;
 mod iterate;
 mod sedpack;
+mod signal;
 mod tools;
 mod values;
 
@@ -33,5 +34,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tools::decompress, m)?)?;
     m.add_function(wrap_pyfunction!(tools::checksum, m)?)?;
     m.add_function(wrap_pyfunction!(tools::checksum_file, m)?)?;
-    m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)
+    m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)?;
+    signal::register(m)
 }

@@ -1,0 +1,132 @@
+//! Records and metadata as Python gets them.
+
+use super::classes::model;
+use super::json::{give, proxy};
+use crate::convert::Unchanging;
+use numpy::PyArrayDescr;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use sigbank::format::record::signal::{Axis, Coordinate, Decoded, FieldMetadata, RecordMetadata};
+
+/// Makes Python's records. Records of one dataset differ in little but id, metadata and samples, so what is said of the
+/// fields is made once and given again as long as it stays the same.
+#[derive(Default)]
+pub struct Giver {
+    fields: Vec<KnownField>,
+    /// The read-only mapping of the fields' metadata, as far as it has been asked for.
+    mapping: Option<Py<PyAny>>,
+}
+
+/// What was said of a field the last time.
+struct KnownField {
+    says: FieldMetadata,
+    name: Py<PyString>,
+    descr: Py<PyArrayDescr>,
+    axes: Py<PyAny>,
+    metadata: Py<PyAny>,
+}
+
+impl KnownField {
+    fn new(py: Python<'_>, says: &FieldMetadata) -> PyResult<Self> {
+        let axes = says.axes.iter().map(|a| axis(py, a)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Self {
+            name: PyString::intern(py, &says.name).unbind(),
+            descr: PyArrayDescr::new(py, says.dtype.to_string())?.unbind(),
+            axes: PyTuple::new(py, axes)?.into_any().unbind(),
+            metadata: give(py, &says.metadata)?.unbind(),
+            says: says.clone(),
+        })
+    }
+}
+
+fn axis<'py>(py: Python<'py>, axis: &Axis) -> PyResult<Bound<'py, PyAny>> {
+    model(py)?.axis.make(
+        py,
+        &[
+            PyString::intern(py, &axis.name).into_any(),
+            axis.length.into_pyobject(py)?.into_any(),
+            text(py, axis.role.as_deref()),
+            text(py, axis.id.as_deref()),
+            axis.coordinate.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |c| coordinate(py, c))?,
+            give(py, &axis.metadata)?,
+        ],
+    )
+}
+
+fn coordinate<'py>(py: Python<'py>, coordinate: &Coordinate) -> PyResult<Bound<'py, PyAny>> {
+    let json = |value: &Option<_>| value.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |v| give(py, v));
+    model(py)?.coordinate.make(
+        py,
+        &[
+            json(&coordinate.values)?,
+            json(&coordinate.start)?,
+            json(&coordinate.step)?,
+            text(py, coordinate.reference.as_deref()),
+            text(py, coordinate.unit.as_deref()),
+            give(py, &coordinate.metadata)?,
+        ],
+    )
+}
+
+fn text<'py>(py: Python<'py>, text: Option<&str>) -> Bound<'py, PyAny> {
+    text.map_or_else(|| py.None().into_bound(py), |t| PyString::new(py, t).into_any())
+}
+
+impl Giver {
+    /// Makes what is said of these fields, where it is not what was said the last time.
+    fn know(&mut self, py: Python<'_>, fields: &[FieldMetadata]) -> PyResult<()> {
+        if fields.len() == self.fields.len() && self.fields.iter().zip(fields).all(|(known, says)| known.says == *says) {
+            return Ok(());
+        }
+        self.mapping = None;
+        self.fields.truncate(fields.len());
+        for (i, says) in fields.iter().enumerate() {
+            match self.fields.get_mut(i) {
+                Some(known) if known.says == *says => {}
+                Some(known) => *known = KnownField::new(py, says)?,
+                None => self.fields.push(KnownField::new(py, says)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// A record whose arrays are read-only views of its bytes.
+    pub fn record<'py>(&mut self, py: Python<'py>, decoded: &Decoded, payload: &Unchanging<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let model = model(py)?;
+        self.know(py, &decoded.metadata.fields)?;
+        let fields = PyDict::new(py);
+        for (known, range) in self.fields.iter().zip(&decoded.data) {
+            let array = payload.array(range, known.descr.bind(py), &known.says.shape)?;
+            let values = [array, known.axes.bind(py).clone(), known.metadata.bind(py).clone()];
+            fields.set_item(known.name.bind(py), model.field.make(py, &values)?)?;
+        }
+        model.record.make(py, &identity(py, &decoded.metadata, proxy(&fields))?)
+    }
+
+    /// What is said of a record.
+    pub fn metadata<'py>(&mut self, py: Python<'py>, record: &RecordMetadata) -> PyResult<Bound<'py, PyAny>> {
+        let model = model(py)?;
+        self.know(py, &record.fields)?;
+        let mapping = match &self.mapping {
+            Some(mapping) => mapping.bind(py).clone(),
+            None => {
+                let fields = PyDict::new(py);
+                for known in &self.fields {
+                    let dtype = PyString::intern(py, &known.says.dtype.to_string()).into_any();
+                    let shape = PyTuple::new(py, &known.says.shape)?.into_any();
+                    let values = [dtype, shape, known.axes.bind(py).clone(), known.metadata.bind(py).clone()];
+                    fields.set_item(known.name.bind(py), model.field_metadata.make(py, &values)?)?;
+                }
+                let mapping = proxy(&fields);
+                self.mapping = Some(mapping.clone().unbind());
+                mapping
+            }
+        };
+        model.record_metadata.make(py, &identity(py, record, mapping)?)
+    }
+}
+
+fn identity<'py>(py: Python<'py>, record: &RecordMetadata, fields: Bound<'py, PyAny>) -> PyResult<[Bound<'py, PyAny>; 4]> {
+    let id = PyString::new(py, &record.id).into_any();
+    Ok([id, fields, text(py, record.scene_id.as_deref()), give(py, &record.metadata)?])
+}

@@ -1,0 +1,25 @@
+//! The native side of `sigbank.signal_dataset`.
+
+mod classes;
+mod codec;
+mod errors;
+mod give;
+mod json;
+mod pickle;
+mod take;
+
+use pyo3::prelude::*;
+
+/// Adds what `sigbank.signal_dataset` is made of.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<crate::convert::Payload>()?;
+    m.add_function(wrap_pyfunction!(codec::signal_encode, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::signal_decode, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::signal_validate, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::signal_encode_metadata, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::signal_decode_metadata, m)?)?;
+    m.add_function(wrap_pyfunction!(json::signal_freeze, m)?)?;
+    m.add_function(wrap_pyfunction!(json::signal_freeze_values, m)?)?;
+    m.add_function(wrap_pyfunction!(pickle::signal_thaw, m)?)?;
+    m.add_function(wrap_pyfunction!(pickle::signal_restore, m)?)
+}

@@ -1,0 +1,45 @@
+"""The errors of the signal-dataset interface. Each is a built-in error too."""
+
+from __future__ import annotations
+
+from sigbank.errors import SigbankError
+
+
+class SignalDatasetError(SigbankError):
+    """Whatever went wrong with a signal dataset."""
+
+
+class ValidationError(SignalDatasetError, ValueError):
+    """A record breaks a rule of the format, or exceeds a limit; the message names record, field and axis."""
+
+    code = "invalid"
+
+
+class CorruptDatasetError(SignalDatasetError, ValueError):
+    """What is stored is damaged, of another format, or does not add up."""
+
+    code = "corrupt"
+
+
+class PublicationCollisionError(SignalDatasetError, FileExistsError):
+    """Something else stands where this was to be published; it is left as it is."""
+
+    code = "already_exists"
+
+
+class StorageError(SignalDatasetError, OSError):
+    """The storage failed: disk, network, space."""
+
+    code = "storage"
+
+
+class CorruptRecordError(CorruptDatasetError, ValidationError):
+    """A stored record is damaged."""
+
+    code = "corrupt"
+
+
+class WorkIdReusedError(PublicationCollisionError, CorruptDatasetError):
+    """A work id and attempt were used before, for other records."""
+
+    code = "already_exists"

@@ -1,0 +1,55 @@
+"""What the tests of `sigbank.signal_dataset` share: the reference package, and records made with either module."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+import sigbank.signal_dataset as ours
+
+reference: Any = None
+if importlib.util.find_spec("signal_dataset") is not None:
+    import signal_dataset as reference  # type: ignore[no-redef,import-not-found]
+
+needs_reference = pytest.mark.skipif(reference is None, reason="the reference package signal-dataset is not installed")
+
+MODULES = [pytest.param(ours, id="ours"), pytest.param(reference, id="reference", marks=needs_reference)]
+"""Behaviour that programs rely on: tests with these run on the reference package too, which is the referee."""
+
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
+
+
+def iq(module: Any, number: int = 0, length: int = 4) -> Any:
+    """A capture of two channels, another for each number."""
+    data = (np.arange(2 * length).reshape(2, length) + 1j * number).astype("complex64")
+    time = module.Axis("time", length, "sample", coordinate=module.Coordinate(start=0, step=0.5, unit="s"))
+    field = module.Field(data, (module.Axis("channel", 2), time), {"gain": 1.5})
+    return module.Record(f"r{number}", {"iq": field}, "site", {"number": number, "note": {"tags": ["é", None, True]}})
+
+
+def all_kinds(module: Any) -> Any:
+    """A record that uses everything that a record may hold."""
+    rng = np.random.default_rng(1)
+    fields = {}
+    for number, dtype in enumerate(DTYPES):
+        data = (rng.standard_normal((2, 3)) * 50).astype(dtype if np.dtype(dtype).kind != "u" else "i1").astype(dtype)
+        axes = (
+            module.Axis("a", 2, id="shared", coordinate=module.Coordinate(values=(1, 2.5), metadata={"from": "cal"})),
+            module.Axis(f"b{number}", 3, "role", metadata={"n": number, "huge": 10**30, "small": 1e-7}),
+        )
+        fields[f"f{dtype}"] = module.Field(data, axes, {"dtype": dtype})
+    reference_to = module.Coordinate(reference="shared", unit="dB")
+    fields["référence \"q\""] = module.Field(np.float64([1, 2]), (module.Axis("a", 2, coordinate=reference_to),))
+    fields["empty"] = module.Field(np.zeros((0, 2), "f4"), [module.Axis("x", 0), module.Axis("y", 2)])
+    return module.Record("all", fields, None, {"z": [1, [2, {"a": -0.0}]], "a": "\x01\u2028\n"})
+
+
+def same_record(a: Any, b: Any) -> None:
+    """Whether two records, of whichever module, say the same and hold the same arrays."""
+    assert (a.id, a.scene_id, a.metadata, list(a)) == (b.id, b.scene_id, b.metadata, list(b))
+    for name in a:
+        x, y = a[name], b[name]
+        assert repr((x.axes, x.metadata)) == repr((y.axes, y.metadata))
+        assert (x.data.dtype, x.data.shape, x.data.tobytes()) == (y.data.dtype, y.data.shape, y.data.tobytes())
