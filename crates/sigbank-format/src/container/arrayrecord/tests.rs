@@ -321,6 +321,7 @@ fn compressed_buffers_that_lie() {
         let [sizes, values] = [stream(1, b"\x03"), stream(3, b"one")];
         corrupt(chunk(sizes.clone(), [&values[..], b"!"].concat(), 3), "");
         corrupt(chunk([&sizes[..], b"!"].concat(), values.clone(), 3), "");
+        corrupt(chunk(sizes.clone(), [&values[..], &stream(0, b"")[1..]].concat(), 3), "");
         corrupt(chunk(sizes.clone(), values[..values.len() - 1].to_vec(), 3), "");
         corrupt(chunk(sizes.clone(), vec![3], 3), "");
         corrupt(chunk(vec![], values, 3), "");
