@@ -218,3 +218,6 @@ impl StoreFile for Whole {
         self.file.location()
     }
 }
+
+#[cfg(test)]
+mod tests;
