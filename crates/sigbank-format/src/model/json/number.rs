@@ -35,12 +35,34 @@ impl<'a> Number<'a> {
         Ok(Number::Integer(Cow::Borrowed(if text == "-0" { "0" } else { text })))
     }
 
+    /// Whether `text`, of which this was read, is as it would be written.
+    pub(super) fn is_written_as(&self, text: &str) -> bool {
+        match self {
+            Number::Integer(digits) => digits.len() == text.len(),
+            Number::Float(_) if is_short_and_plain(text) => true,
+            Number::Float(x) => {
+                let mut written = String::with_capacity(32);
+                write_float(*x, &mut written);
+                written == text
+            }
+        }
+    }
+
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Number::Integer(digits) => out.push_str(digits),
             Number::Float(x) => write_float(*x, out),
         }
     }
+}
+
+/// Whether a number with a point is surely as `repr` writes it: no two decimals of up to 15 digits are one double, so the shortest digits
+/// for its double are its own. Doubts are for [`write_float`].
+fn is_short_and_plain(text: &str) -> bool {
+    let Some((whole, fraction)) = text.trim_start_matches('-').split_once('.') else { return false };
+    let large_enough = whole != "0" || (!fraction.starts_with("000") && !fraction.is_empty());
+    let plain = fraction.bytes().all(|b| b.is_ascii_digit()) && (fraction == "0" || !fraction.ends_with('0'));
+    whole.len() + fraction.len() <= 15 && large_enough && plain
 }
 
 /// Digits and sign of a double in scientific notation: at most `-d.dddddddddddddddde-xxx`.

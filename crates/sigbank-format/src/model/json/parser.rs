@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
     /// A reader of text that was read before.
     pub(super) fn unlimited(text: &'a str) -> Self {
         let (max_depth, max_nodes) = (MAX_DEPTH, usize::MAX);
-        Self { text, at: 0, depth: 0, nodes: 0, max_depth, max_nodes, canonical: true, keys: Vec::new() }
+        Self { text, at: 0, depth: 0, nodes: 0, max_depth, max_nodes, canonical: true, keys: Vec::with_capacity(16) }
     }
 
     fn wrong(&self, expected: &str) -> FormatError {
@@ -250,16 +250,7 @@ impl<'a> Parser<'a> {
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
         let number = Number::from_text(text)?;
-        if self.canonical {
-            self.canonical = match &number {
-                Number::Integer(digits) => digits.len() == text.len(),
-                Number::Float(_) => {
-                    let mut written = String::with_capacity(24);
-                    number.write(&mut written);
-                    written == text
-                }
-            };
-        }
+        self.canonical = self.canonical && number.is_written_as(text);
         Ok(number)
     }
 

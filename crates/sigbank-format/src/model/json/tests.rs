@@ -235,6 +235,13 @@ proptest! {
     }
 
     #[test]
+    fn any_decimal_is_written_as_its_double(text in r"-?(0|[1-9][0-9]{0,16})\.[0-9]{1,17}") {
+        let mut wanted = String::new();
+        write_float(text.parse().unwrap(), &mut wanted);
+        prop_assert_eq!(parse(&text).unwrap().to_string(), wanted);
+    }
+
+    #[test]
     fn any_text_is_read_or_refused(text in r#"[\[\]{},:"\\0-9a-eEu.+\- ]{0,40}"#) {
         if let Ok(json) = parse(&text) {
             prop_assert_eq!(&parse(json.as_str()).unwrap(), &json);

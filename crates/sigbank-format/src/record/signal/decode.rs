@@ -168,7 +168,7 @@ fn explained(e: FormatError, text: &[u8], limits: &Limits, kind: Document) -> Fo
 
 fn supported(key: &str, found: Option<Json>, known: &str) -> Result<()> {
     match found {
-        Some(found) if found == Json::from(known) => Ok(()),
+        Some(found) if found.as_str().strip_prefix('"').and_then(|s| s.strip_suffix('"')) == Some(known) => Ok(()),
         Some(found) => Err(FormatError::unsupported(format!("its {key} is {found}; only \"{known}\" is read"))),
         None => Err(FormatError::unsupported(format!("it has no {key}; only \"{known}\" is read"))),
     }

@@ -52,8 +52,6 @@ fn rules(record: &RecordMetadata, policy: &ResourcePolicy, samples: bool) -> Res
         return Err(invalid("it has no fields: a record has at least one"));
     }
     within("its fields", record.fields.len() as u64, "max_fields", policy.max_fields)?;
-    // What the compact texts take at most with spaces is seldom more than allowed; only then they are counted.
-    let mut metadata = vec![&record.metadata];
     object(&record.metadata)?;
     let mut total = 0u64;
     for field in &record.fields {
@@ -64,24 +62,30 @@ fn rules(record: &RecordMetadata, policy: &ResourcePolicy, samples: bool) -> Res
             within("bytes of its samples", bytes, "max_tensor_bytes", policy.max_tensor_bytes).map_err(place)?;
             total = total.saturating_add(bytes);
         }
-        metadata.push(&field.metadata);
-        for axis in &field.axes {
-            metadata.push(&axis.metadata);
-            metadata.extend(axis.coordinate.iter().map(|c| &c.metadata));
-        }
     }
     within("bytes of its fields' samples", total, "max_total_tensor_bytes", policy.max_total_tensor_bytes)?;
     distinct("fields", record.fields.iter().map(|f| f.name.as_str()))?;
     shared_axes(record)?;
     references(record)?;
-    let coordinates = || record.fields.iter().flat_map(|f| &f.axes).filter_map(|a| a.coordinate.as_ref());
-    let compact = metadata.iter().map(|m| m.as_str().len()).sum::<usize>() + coordinates().map(coordinate_len).sum::<usize>();
-    if 2 * compact as u64 > policy.max_metadata_bytes {
-        let spaced = |json: &Json| json.spaced_len();
-        let bytes = metadata.iter().copied().map(spaced).sum::<usize>() + coordinates().map(spaced_coordinate_len).sum::<usize>();
-        within("bytes of its metadata", bytes as u64, "max_metadata_bytes", policy.max_metadata_bytes)?;
+    // With spaces and escapes the texts seldom take more than allowed; only then it is counted.
+    if metadata_bytes(record, |json| 2 * json.as_str().len(), |text| 6 * text.len() + 2) > policy.max_metadata_bytes {
+        let bytes = metadata_bytes(record, Json::spaced_len, |text| Json::from(text).as_str().len());
+        within("bytes of its metadata", bytes, "max_metadata_bytes", policy.max_metadata_bytes)?;
     }
     Ok(())
+}
+
+/// Bytes of all metadata, and of the coordinates without theirs, as JSON; `json` and `text` tell those of a value and of a string.
+fn metadata_bytes(record: &RecordMetadata, json: impl Fn(&Json) -> usize, text: impl Fn(&str) -> usize) -> u64 {
+    let value = |value: &Option<Json>| value.as_ref().map_or("null".len(), &json);
+    let string = |string: &Option<String>| string.as_deref().map_or("null".len(), &text);
+    let coordinate = |c: &Coordinate| {
+        let keys = r#"{"reference": , "start": , "step": , "unit": , "values": }"#.len();
+        keys + value(&c.values) + value(&c.start) + value(&c.step) + string(&c.reference) + string(&c.unit) + json(&c.metadata)
+    };
+    let axis = |a: &Axis| json(&a.metadata) + a.coordinate.as_ref().map_or(0, coordinate);
+    let field = |f: &FieldMetadata| json(&f.metadata) + f.axes.iter().map(axis).sum::<usize>();
+    (json(&record.metadata) + record.fields.iter().map(field).sum::<usize>()) as u64
 }
 
 fn one_field(field: &FieldMetadata, policy: &ResourcePolicy) -> Result<()> {
@@ -218,24 +222,6 @@ fn object(metadata: &Json) -> Result<()> {
 
 fn is_number(json: &Json) -> bool {
     json.as_str().starts_with(|c: char| c == '-' || c.is_ascii_digit())
-}
-
-/// Bytes of a coordinate without its metadata as compact JSON.
-fn coordinate_len(coordinate: &Coordinate) -> usize {
-    let json = |json: &Option<Json>| json.as_ref().map_or("null".len(), |j| j.as_str().len());
-    let text = |text: &Option<String>| text.as_ref().map_or("null".len(), |t| Json::from(t.as_str()).as_str().len());
-    r#"{"reference":,"start":,"step":,"unit":,"values":}"#.len()
-        + json(&coordinate.values)
-        + json(&coordinate.start)
-        + json(&coordinate.step)
-        + text(&coordinate.reference)
-        + text(&coordinate.unit)
-}
-
-/// The same with spaces: behind five colons, four commas, and in the values.
-fn spaced_coordinate_len(coordinate: &Coordinate) -> usize {
-    let values = coordinate.values.as_ref().map_or(0, |v| v.spaced_len() - v.as_str().len());
-    coordinate_len(coordinate) + 9 + values
 }
 
 fn unsupported(dtype: &DType) -> FormatError {
