@@ -2,6 +2,7 @@
 //! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
 
 pub mod sedpack;
+pub mod signal_dataset;
 mod source;
 mod summary;
 
@@ -61,10 +62,15 @@ pub fn open(path: &str) -> Result<Arc<dyn Source>> {
     if root.join(sedpack::ROOT).is_file() {
         return Ok(Arc::new(sedpack::Dataset::open(root, Default::default())?));
     }
+    if root.join(signal_dataset::ROOT).is_file() {
+        return Ok(Arc::new(signal_dataset::Dataset::open(root, Default::default())?.source()?));
+    }
     if !root.exists() {
         return Err(Error::not_found("there is nothing here").at(path).remedy("check the path"));
     }
-    Err(Error::unsupported("no dataset of a known layout is here")
-        .at(path)
-        .remedy(format!("a Sedpack dataset has a file {} in its root", sedpack::ROOT)))
+    Err(Error::unsupported("no dataset of a known layout is here").at(path).remedy(format!(
+        "a Sedpack dataset has a file {} in its root, a signal-dataset {}",
+        sedpack::ROOT,
+        signal_dataset::ROOT
+    )))
 }

@@ -1,0 +1,12 @@
+//! The signal-dataset layout: what the reference package wrote is read value for value, what is written is what it writes, and whatever
+//! breaks a rule is an error with a place.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // All of this file is test.
+
+mod damage;
+mod golden;
+mod publishing;
+mod reading;
+mod support;
+mod views;
+mod writing;
