@@ -112,3 +112,10 @@ def test_ctrl_c_ends_the_program_and_leaves_no_dataset(tmp_path):
     out, err = child.communicate(timeout=10)
     assert (child.returncode, out, err) == (-signal.SIGINT, "", "")
     assert not (tmp_path / "out").exists()
+
+
+def test_names_that_are_no_utf_8_are_an_error_and_not_a_traceback(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.ds"
+    for command in (["check", name], ["info", name], ["merge", name, name, name + b"2"]):
+        said = subprocess.run([PROGRAM.encode(), *command], capture_output=True, timeout=60)
+        assert said.returncode in (1, 2) and b"error:" in said.stderr and b"Traceback" not in said.stderr, said.stderr

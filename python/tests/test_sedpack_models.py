@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sedpack_cases import needs_reference, reference
+from sigbank.sedpack import io as sedpack_io
 from sigbank.sedpack.io._model import ValidationError, json_text
 from sigbank.sedpack.io.file_info import FileInfo
 from sigbank.sedpack.io.metadata import Attribute, DatasetInfo, DatasetStructure, Metadata
@@ -286,3 +287,20 @@ def test_bad_json_is_a_value_error(text: str | bytes) -> None:
 )
 def test_has_variable_size(dtype: str, shape: tuple[int, ...], variable: bool) -> None:
     assert Attribute(name="a", dtype=dtype, shape=shape).has_variable_size() is variable
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, "\ud800", [1, {"b": math.nan}]])
+def test_what_a_file_would_not_give_back_is_refused_when_it_is_saved(tmp_path: Path, value: object) -> None:
+    structure = DatasetStructure(saved_data_description=[Attribute(name="i", dtype="int", shape=())])
+    with pytest.raises(ValueError, match=r"metadata.*'a'"):
+        sedpack_io.Dataset.create(tmp_path / "new", Metadata(custom_metadata={"a": value}), structure)
+    assert not (tmp_path / "new" / "dataset_info.json").exists()
+    dataset = sedpack_io.Dataset.create(tmp_path / "d", Metadata(), structure)
+    with dataset.filler() as filler:
+        with pytest.raises(ValueError, match=r"custom_metadata.*'a'"):
+            filler.write_example({"i": 1}, "train", custom_metadata={"a": value})
+        filler.write_example({"i": 2}, "train", custom_metadata={"a": 1.5})
+    dataset.metadata = Metadata(custom_metadata={"a": value})
+    with pytest.raises(ValueError, match=r"metadata.*'a'"):
+        dataset.write_config()
+    assert sedpack_io.Dataset(tmp_path / "d").metadata.custom_metadata == {}

@@ -473,3 +473,10 @@ def test_appending_leaves_what_was_handed_out(tmp_path: Path) -> None:
     assert [e["number"] for e in iterator] == [example(i)["number"] for i in range(1, 4)]
     assert len(list(dataset.as_numpy_iterator(split="train", repeat=False, shuffle=0))) == 6
     assert list(KINDS) == list(first)
+
+
+@pytest.mark.parametrize("path", [".hidden", "worker/.sigbank", "a/shards_list.json"])
+def test_a_path_that_a_repair_would_not_find_is_refused(tmp_path: Path, path: str) -> None:
+    filler = DatasetFiller(make_numbered(tmp_path / "d", 1), relative_path_from_split=Path(path))
+    with pytest.raises(ValueError, match="relative path"), filler:
+        filler.write_example({"i": 1}, "train")

@@ -154,6 +154,11 @@ def test_what_is_asked_wrongly_is_said_at_once(tmp_path: Path) -> None:
         dataset.as_tfdataset("test")
     with pytest.raises(ValueError, match="no shard"):
         dataset.as_tfdataset("train", shard_filter=lambda info: False)
+    for wrong in ({"parallelism": 0}, {"prefetch": -2}, {"file_parallelism": 0}, {"shuffle": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            dataset.as_tfdataset("train", **wrong)
+    automatic = dataset.as_tfdataset("train", prefetch=tf.data.AUTOTUNE, parallelism=tf.data.AUTOTUNE, repeat=False, shuffle=0)
+    assert_batches(automatic, [3], "fb")
     structure = ours.DatasetStructure(
         saved_data_description=[ours.Attribute(name="when", dtype="datetime64[ns]", shape=())], compression=""
     )

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 /// Runs the command line with these arguments and gives its exit code.
 #[pyfunction]
-fn cli_main(py: Python<'_>, argv: Vec<String>) -> i32 {
+fn cli_main(py: Python<'_>, argv: Vec<std::ffi::OsString>) -> i32 {
     py.detach(|| sigbank_cli::run(argv))
 }
 

@@ -169,8 +169,34 @@ class Model:
         return json.dumps(values, indent=indent, ensure_ascii=False, separators=separators)
 
 
+def refuse_lossy(value: Any, where: str) -> None:
+    """ValueError for what a file would not give back: floats that JSON has no number for, and text that UTF-8 cannot hold.
+
+    `Model.model_dump(mode="json")` makes None of such floats, as pydantic does; what goes to disk passes here first.
+    """
+    match value:
+        case float() if not math.isfinite(value):
+            raise ValidationError(f"{where}: JSON has no number for {value!r}; give None, or text")
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise ValidationError(f"{where}: {ascii(value)} is not text that UTF-8 can hold: {error.reason}") from None
+        case Model():
+            for name in type(value).model_fields:
+                refuse_lossy(getattr(value, name), f"{where}.{name}")
+        case Mapping():
+            for key, item in value.items():
+                refuse_lossy(key, f"{where}: the key {ascii(key)}")
+                refuse_lossy(item, f"{where}[{ascii(key)}]")
+        case list() | tuple() | set() | frozenset():
+            for index, item in enumerate(value):
+                refuse_lossy(item, f"{where}[{index}]")
+
+
 def json_text(value: Any, where: str) -> str:
     """JSON text of a metadata value by the rules of `Model.model_dump(mode="json")`; ValueError names `where`."""
+    refuse_lossy(value, where)
     return json.dumps(_to_json(lambda model: model.model_dump(mode="json"))(value, where), ensure_ascii=False)
 
 

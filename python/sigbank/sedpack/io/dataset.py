@@ -10,7 +10,7 @@ from typing import Any
 
 from sigbank import _native
 
-from ._model import Model
+from ._model import Model, refuse_lossy
 from .dataset_filler import DatasetFiller
 from .dataset_iteration import DatasetIteration
 from .errors import DatasetExistsError
@@ -60,6 +60,8 @@ class Dataset(DatasetIteration):
         root = Path(path).expanduser().resolve()
         info = DatasetInfo(metadata=metadata, dataset_structure=dataset_structure)
         try:
+            refuse_lossy(metadata, "metadata")
+            refuse_lossy(dataset_structure, "dataset_structure")
             _native.SedpackDataset.create(str(root), info.model_dump_json())
         except FileExistsError:
             raise DatasetExistsError(root) from None
@@ -72,6 +74,8 @@ class Dataset(DatasetIteration):
 
     def _hand_over(self) -> None:
         """Give the native side the metadata and structure that were changed here, to save them with the root."""
+        refuse_lossy(self._info.metadata, "metadata")
+        refuse_lossy(self._info.dataset_structure, "dataset_structure")
         stored = json.loads(self._native.info())
         changed = [
             None if mine == saved else json.dumps(_with_unknown_keys(mine, stored.get(name, {})))

@@ -20,6 +20,8 @@ from .types import BatchT, ExampleT, SplitT
 T = TypeVar("T")
 
 _DEFAULT_PARALLELISM = 2
+# TensorFlow's word for as many as it likes.
+_AUTOTUNE = -1
 # How many examples the asynchronous iterator fetches for one hop to a thread.
 _ASYNC_CHUNK = 32
 
@@ -208,9 +210,9 @@ class DatasetIteration:
         Args:
             process_record: traced by TensorFlow, and applied to each example before it is batched.
             batch_size: examples in a batch; 0 or less gives examples that are not batched.
-            prefetch: how many batches TensorFlow holds ready.
+            prefetch: how many batches TensorFlow holds ready; -1 leaves it to TensorFlow.
             file_parallelism: how many threads read and decode shards; None for the default.
-            parallelism: how many calls of `process_record` run at once; None for one.
+            parallelism: how many calls of `process_record` run at once; None for one, -1 leaves it to TensorFlow.
 
         Raises:
             ImportError: TensorFlow is not installed (`pip install 'sigbank[tf]'`).
@@ -219,6 +221,10 @@ class DatasetIteration:
         """
         check_not_negative(shuffle=shuffle)
         threads = check_positive("file_parallelism", _DEFAULT_PARALLELISM if file_parallelism is None else file_parallelism)
+        if parallelism is not None and parallelism != _AUTOTUNE:
+            check_positive("parallelism", parallelism)
+        if prefetch != _AUTOTUNE:
+            check_not_negative(prefetch=prefetch)
         chosen = self._selection(split, shards, custom_metadata_type_limit, shard_filter)
 
         def begin(size: int) -> Iterator[BatchT]:

@@ -80,7 +80,7 @@ def dataset(
             made = made.map(process_record, num_parallel_calls=parallelism)
         if batch_size > 0:
             made = made.batch(batch_size)
-    return made.prefetch(prefetch) if prefetch > 0 else made
+    return made.prefetch(prefetch) if prefetch else made
 
 
 def _from(attributes: Sequence[Attribute], batches: Callable[[], Iterator[Any]]) -> Any:

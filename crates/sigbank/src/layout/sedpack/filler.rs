@@ -135,6 +135,11 @@ impl Filler {
         if options.relative_path.as_ref().is_some_and(|own| own.components().any(|c| c == LIST)) {
             return Err(Error::invalid(format!("a relative path may not contain '{LIST}', the name of every list")));
         }
+        if let Some(own) = options.relative_path.as_ref().filter(|own| own.components().any(|c| c.starts_with('.'))) {
+            // What is hidden counts as litter: a repair would not find the shards again.
+            return Err(Error::invalid(format!("relative path '{own}': a directory of shards may not be hidden"))
+                .remedy("choose names that do not begin with a dot"));
+        }
         let info = dataset.info();
         let structure = info.structure();
         let builders = Builders::new(structure).map_err(|e| e.at(dataset.store().location()))?;
