@@ -5,6 +5,7 @@
 
 mod damage;
 mod golden;
+mod live;
 mod publishing;
 mod reading;
 mod support;
