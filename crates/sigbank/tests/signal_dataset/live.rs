@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn folder() -> String {
-    std::env::var("SIGNAL_DATASET_LIVE").expect("SIGNAL_DATASET_LIVE names a folder")
+    std::env::var("SIGNAL_DATASET_LIVE").unwrap()
 }
 
 fn local(base: &str, name: &str) -> Arc<dyn Store> {
