@@ -238,15 +238,20 @@ def bench_decode(paths: list[str], name: str, threads: int) -> int:
 
 __all__ += [
     "Payload",
+    "RecordIterator",
+    "SignalDataset",
+    "SignalView",
     "signal_decode",
     "signal_decode_metadata",
     "signal_encode",
     "signal_encode_metadata",
     "signal_freeze",
     "signal_freeze_values",
+    "signal_publish",
     "signal_restore",
     "signal_thaw",
     "signal_validate",
+    "signal_write_shard",
 ]
 
 @final
@@ -279,3 +284,91 @@ def signal_thaw(object: Any, slots: list[str]) -> tuple[Any, ...]:
 
 def signal_restore(cls: type, slots: list[str], values: list[Any]) -> Any:
     """An object of a class with slots from their values, with dicts as read-only mappings and arrays made read-only."""
+
+@final
+class RecordIterator(Iterator[Any]):
+    """Records, or what is said of them, one after another, read ahead by threads."""
+
+    def __iter__(self) -> RecordIterator: ...
+    def __next__(self) -> Any: ...
+
+@final
+class SignalDataset:
+    """A published dataset."""
+
+    @staticmethod
+    def open(root: str, options: Any = None) -> SignalDataset: ...
+    @property
+    def root(self) -> str:
+        """The root as it was given."""
+    @property
+    def location(self) -> str:
+        """The root as an absolute path."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def snapshot_id(self) -> str: ...
+    @property
+    def metadata(self) -> Any: ...
+    @property
+    def root_digest(self) -> str: ...
+    def __len__(self) -> int: ...
+    def record(self, key: int | slice) -> Any:
+        """The record at an index, or the list of those of a slice."""
+    def records(self, keys: Iterable[int]) -> list[Any]: ...
+    def record_metadata(self, key: int | slice) -> Any: ...
+    def iter_records(self) -> RecordIterator: ...
+    def iter_record_metadata(self) -> RecordIterator: ...
+    def read_instructions(
+        self, start: int, stop: int | None, metadata: bool
+    ) -> list[tuple[str, int, int, int, int]]: ...
+    def select(self, keys: Iterable[int]) -> SignalView: ...
+    def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]: ...
+
+@final
+class SignalView:
+    """A selection of a dataset's records."""
+
+    def __len__(self) -> int: ...
+    def ordinals(self) -> list[int]: ...
+    def record(self, key: int | slice) -> Any: ...
+    def records(self, keys: Iterable[int]) -> list[Any]: ...
+    def record_metadata(self, key: int | slice) -> Any: ...
+    def iter_records(self) -> RecordIterator: ...
+    def iter_record_metadata(self) -> RecordIterator: ...
+    def publish(
+        self,
+        root: str,
+        dataset_id: str,
+        snapshot_id: str,
+        options: Any = None,
+        publication: Any = None,
+        compat: bool = False,
+    ) -> SignalDataset: ...
+    def materialize(
+        self,
+        root: str,
+        dataset_id: str,
+        snapshot_id: str,
+        records_per_shard: int,
+        options: Any = None,
+        compat: bool = False,
+    ) -> SignalDataset: ...
+
+def signal_write_shard(
+    records: Iterable[Any], root: str, work_id: str, attempt: int, options: Any = None
+) -> tuple[str, str, int, int, int, tuple[str, str] | None]:
+    """Write records as a pair of shards: data and metadata URI, records, bytes of each, the SHA-256 of each."""
+
+def signal_publish(
+    root: str,
+    shards: Iterable[Any],
+    dataset_id: str,
+    snapshot_id: str,
+    expected_work_ids: list[str] | None = None,
+    metadata: Any = None,
+    options: Any = None,
+    publication: Any = None,
+    compat: bool = False,
+) -> SignalDataset:
+    """Publish shards as a dataset."""

@@ -53,3 +53,12 @@ def same_record(a: Any, b: Any) -> None:
         x, y = a[name], b[name]
         assert repr((x.axes, x.metadata)) == repr((y.axes, y.metadata))
         assert (x.data.dtype, x.data.shape, x.data.tobytes()) == (y.data.dtype, y.data.shape, y.data.tobytes())
+
+
+def ids(records: Any) -> list[str]:
+    return [record.id for record in records]
+
+
+def read_in_a_process(dataset: Any, queue: Any) -> None:
+    """Here, where a process that was spawned finds it."""
+    queue.put((ids(dataset), ids(dataset.__getitems__([1, 0])), dataset.record_metadata[2].id))

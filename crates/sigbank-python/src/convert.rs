@@ -163,6 +163,33 @@ impl<'py> Unchanging<'py> {
     }
 }
 
+/// A contiguous array's memory as bytes that keep it alive.
+struct ArrayMemory {
+    /// Held for its memory.
+    _array: Py<PyUntypedArray>,
+    start: usize,
+    len: usize,
+}
+
+impl AsRef<[u8]> for ArrayMemory {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `start` and `len` are those of a slice of the array's memory, which lives as long as the array; NumPy does not
+        // move it, since the array cannot be resized while it is referred to from here.
+        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }
+    }
+}
+
+/// The bytes of a C-contiguous array, which keep it alive, for use without the GIL. As for [`bytes_of`], writing to the array
+/// meanwhile is the program's own race.
+pub fn shared_bytes(array: &Bound<'_, PyUntypedArray>) -> PyResult<bytes::Bytes> {
+    let held = bytes_of(array)?;
+    if held.is_empty() {
+        return Ok(bytes::Bytes::new());
+    }
+    let (start, len) = (held.as_ptr() as usize, held.len());
+    Ok(bytes::Bytes::from_owner(ArrayMemory { _array: array.clone().unbind(), start, len }))
+}
+
 /// An object of a Python class whose slots have these values, past its constructor and its own `__setattr__`.
 pub fn make<'py>(class: &Bound<'py, PyType>, slots: &[Py<PyAny>], values: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();

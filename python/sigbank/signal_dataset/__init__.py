@@ -9,7 +9,9 @@ array([1., 2., 3.])
 
 from __future__ import annotations
 
-from . import record
+from . import annotation, dataset, record
+from .dataset import Dataset, DatasetView, open, publish, write_shard
+from .dataset.instructions import ReadInstruction
 from .errors import CorruptDatasetError, PublicationCollisionError, SignalDatasetError, StorageError, ValidationError
 from .policy import AnnotationOptions, ControlPolicy, PublicationOptions, ResourcePolicy, RetryPolicy, StorageOptions
 from .record import Axis, Coordinate, Field, FieldMetadata, Record, RecordMetadata, decode, encode, validate
@@ -26,11 +28,14 @@ __all__ = [
     "ControlPolicy",
     "Coordinate",
     "CorruptDatasetError",
+    "Dataset",
+    "DatasetView",
     "Field",
     "FieldMetadata",
     "PublicationCollisionError",
     "PublicationOptions",
     "PublishedShard",
+    "ReadInstruction",
     "Record",
     "RecordMetadata",
     "ResourcePolicy",
@@ -39,8 +44,13 @@ __all__ = [
     "StorageError",
     "StorageOptions",
     "ValidationError",
+    "annotation",
+    "dataset",
     "decode",
     "encode",
+    "open",
+    "publish",
     "record",
     "validate",
+    "write_shard",
 ]

@@ -43,3 +43,15 @@ class WorkIdReusedError(PublicationCollisionError, CorruptDatasetError):
     """A work id and attempt were used before, for other records."""
 
     code = "already_exists"
+
+
+class MissingObjectError(CorruptDatasetError, FileNotFoundError):
+    """An object that the dataset names is gone."""
+
+    code = "not_found"
+
+
+class ReadOnlyError(StorageError, PermissionError):
+    """Writing is not permitted here."""
+
+    code = "read_only"

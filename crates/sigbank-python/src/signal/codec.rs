@@ -1,17 +1,18 @@
 //! One record, or what is said of it, and its bytes.
 
 use super::errors::{invalid, invalid_value, within};
-use super::give::Giver;
+use super::give::SharedGiver;
 use super::take::{policy, record, record_metadata};
 use crate::convert::Unchanging;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sigbank::format::model::json::Limits;
 use sigbank::format::record::signal;
-use std::sync::{Mutex, PoisonError};
 
 /// From so many bytes on, other threads run meanwhile.
 const LARGE: usize = 64 << 10;
+
+static GIVER: SharedGiver = SharedGiver::new();
 
 /// The bytes of a record.
 #[pyfunction]
@@ -44,7 +45,7 @@ pub fn signal_decode<'py>(
     let payload = data.as_bytes();
     let run = || signal::decode(payload, &policy);
     let decoded = if payload.len() >= LARGE { py.detach(run) } else { run() }.map_err(invalid)?;
-    with_giver(|giver| giver.record(py, &decoded, &Unchanging::Python(data.clone())))
+    GIVER.with(|giver| giver.record(py, &decoded.metadata, &decoded.data, &Unchanging::Python(data.clone())))
 }
 
 /// Checks a record against every rule.
@@ -79,7 +80,7 @@ pub fn signal_decode_metadata<'py>(
     let data = bytes(data)?;
     let (policy, control) = (self::policy(policy)?, limits(control)?);
     let says = signal::decode_metadata(data.as_bytes(), &policy, &control).map_err(invalid)?;
-    with_giver(|giver| giver.metadata(py, &says))
+    GIVER.with(|giver| giver.metadata(py, &says))
 }
 
 /// The limits of a `ControlPolicy`; None is the default.
@@ -97,14 +98,4 @@ pub fn limits(policy: Option<&Bound<'_, PyAny>>) -> PyResult<Limits> {
 fn bytes<'a, 'py>(data: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyBytes>> {
     let found = || data.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
     data.cast::<PyBytes>().map_err(|_| within(data.py(), "data", invalid_value(format!("bytes are expected, found {}", found()))))
-}
-
-/// The giver of all calls here. It is taken out while it is used, since making objects may run any Python code.
-fn with_giver<'py>(give: impl FnOnce(&mut Giver) -> PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-    static GIVER: Mutex<Option<Giver>> = Mutex::new(None);
-    let lock = || GIVER.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut giver = lock().take().unwrap_or_default();
-    let given = give(&mut giver);
-    *lock() = Some(giver);
-    given
 }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use sigbank::Error;
+use sigbank::{Code, Error};
 
 /// An error of a class of `sigbank.signal_dataset.errors`.
 pub fn of_class(name: &str, message: String) -> PyErr {
@@ -41,4 +41,37 @@ pub fn within(py: Python<'_>, place: &str, error: PyErr) -> PyErr {
     let told = invalid_value(format!("{place}: {}", error.value(py)));
     told.set_cause(py, error.cause(py));
     told
+}
+
+/// What was being done when an error came up: the same code means different things.
+#[derive(Clone, Copy, PartialEq)]
+pub enum During {
+    Open,
+    Read,
+    WriteShard,
+    Publish,
+}
+
+/// The class of an error of a dataset. A new code does not compile until it has one.
+fn class_name(code: Code, during: During) -> &'static str {
+    match (code, during) {
+        (Code::NotFound, _) => "MissingObjectError",
+        (Code::AlreadyExists, During::WriteShard) => "WorkIdReusedError",
+        (Code::AlreadyExists | Code::Conflict, _) => "PublicationCollisionError",
+        (Code::Invalid | Code::Limit | Code::Unsupported, During::WriteShard | During::Publish) => "ValidationError",
+        (Code::Corrupt, During::WriteShard | During::Publish) => "CorruptDatasetError",
+        (Code::Corrupt | Code::Unsupported | Code::Limit | Code::Invalid, During::Open) => "CorruptDatasetError",
+        (Code::Corrupt | Code::Unsupported | Code::Limit | Code::Invalid, During::Read) => "CorruptRecordError",
+        (Code::ReadOnly, _) => "ReadOnlyError",
+        (Code::Storage, _) => "StorageError",
+    }
+}
+
+/// Raises an error of a dataset.
+pub fn raise(error: Error, during: During) -> PyErr {
+    let root_is_missing = || error.path().is_some_and(|p| p.ends_with(sigbank::layout::signal_dataset::ROOT));
+    if during == During::Open && error.code() == Code::NotFound && root_is_missing() {
+        return crate::errors::raise(error);
+    }
+    of_class(class_name(error.code(), during), error.to_string())
 }

@@ -2,11 +2,14 @@
 
 use super::classes::model;
 use super::json::{give, proxy};
-use crate::convert::Unchanging;
+use crate::convert::{Payload, Unchanging};
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use sigbank::format::record::signal::{Axis, Coordinate, Decoded, FieldMetadata, RecordMetadata};
+use sigbank::format::record::signal::{Axis, Coordinate, FieldMetadata, RecordMetadata};
+use sigbank::layout::signal_dataset::StoredRecord;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Makes Python's records. Records of one dataset differ in little but id, metadata and samples, so what is said of the
 /// fields is made once and given again as long as it stays the same.
@@ -72,6 +75,25 @@ fn text<'py>(py: Python<'py>, text: Option<&str>) -> Bound<'py, PyAny> {
     text.map_or_else(|| py.None().into_bound(py), |t| PyString::new(py, t).into_any())
 }
 
+/// A giver that several threads use.
+#[derive(Default)]
+pub struct SharedGiver(Mutex<Option<Giver>>);
+
+impl SharedGiver {
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Takes the giver out while it is used, since making objects may run any Python code: whoever comes meanwhile takes a new one.
+    pub fn with<T>(&self, give: impl FnOnce(&mut Giver) -> PyResult<T>) -> PyResult<T> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut giver = lock().take().unwrap_or_default();
+        let given = give(&mut giver);
+        *lock() = Some(giver);
+        given
+    }
+}
+
 impl Giver {
     /// Makes what is said of these fields, where it is not what was said the last time.
     fn know(&mut self, py: Python<'_>, fields: &[FieldMetadata]) -> PyResult<()> {
@@ -90,17 +112,29 @@ impl Giver {
         Ok(())
     }
 
+    /// A record that was read.
+    pub fn stored<'py>(&mut self, py: Python<'py>, record: StoredRecord) -> PyResult<Bound<'py, PyAny>> {
+        let (payload, says, data) = record.into_parts();
+        self.record(py, &says, &data, &Unchanging::Native(Bound::new(py, Payload(payload))?))
+    }
+
     /// A record whose arrays are read-only views of its bytes.
-    pub fn record<'py>(&mut self, py: Python<'py>, decoded: &Decoded, payload: &Unchanging<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn record<'py>(
+        &mut self,
+        py: Python<'py>,
+        says: &RecordMetadata,
+        data: &[Range<usize>],
+        payload: &Unchanging<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let model = model(py)?;
-        self.know(py, &decoded.metadata.fields)?;
+        self.know(py, &says.fields)?;
         let fields = PyDict::new(py);
-        for (known, range) in self.fields.iter().zip(&decoded.data) {
+        for (known, range) in self.fields.iter().zip(data) {
             let array = payload.array(range, known.descr.bind(py), &known.says.shape)?;
             let values = [array, known.axes.bind(py).clone(), known.metadata.bind(py).clone()];
             fields.set_item(known.name.bind(py), model.field.make(py, &values)?)?;
         }
-        model.record.make(py, &identity(py, &decoded.metadata, proxy(&fields))?)
+        model.record.make(py, &identity(py, says, proxy(&fields))?)
     }
 
     /// What is said of a record.

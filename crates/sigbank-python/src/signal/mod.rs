@@ -2,17 +2,28 @@
 
 mod classes;
 mod codec;
+mod dataset;
 mod errors;
 mod give;
+mod iterate;
 mod json;
+mod options;
 mod pickle;
+mod publish;
 mod take;
+mod view;
+mod write;
 
 use pyo3::prelude::*;
 
 /// Adds what `sigbank.signal_dataset` is made of.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<crate::convert::Payload>()?;
+    m.add_class::<dataset::SignalDataset>()?;
+    m.add_class::<view::SignalView>()?;
+    m.add_class::<iterate::RecordIterator>()?;
+    m.add_function(wrap_pyfunction!(write::signal_write_shard, m)?)?;
+    m.add_function(wrap_pyfunction!(publish::signal_publish, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_encode, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_decode, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_validate, m)?)?;

@@ -3,7 +3,7 @@
 use super::classes::model;
 use super::errors::{invalid_value, within};
 use super::json::{json, utf8};
-use crate::convert::bytes_of;
+use crate::convert::{bytes_of, shared_bytes};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,6 +11,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyMapping, PyString};
 use sigbank::format::model::json::Json;
 use sigbank::format::model::{ByteOrder, DType, Kind};
 use sigbank::format::record::signal::{Axis, Coordinate, FieldMetadata, RecordMetadata, ResourcePolicy};
+use sigbank::layout::signal_dataset::Record;
 
 /// A record of Python's: what is said of it, and its arrays, which are contiguous.
 pub struct Taken<'py> {
@@ -19,6 +20,12 @@ pub struct Taken<'py> {
 }
 
 impl Taken<'_> {
+    /// The record as it is handed over to other threads.
+    pub fn into_record(self) -> PyResult<Record> {
+        let data = self.arrays.iter().map(shared_bytes).collect::<PyResult<_>>()?;
+        Ok(Record { metadata: self.says, data })
+    }
+
     /// The samples of each field.
     pub fn data(&self) -> PyResult<Vec<&[u8]>> {
         self.arrays.iter().map(bytes_of).collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -182,8 +182,16 @@ class AnnotationRecord(Frozen):
         set_slot(self, "provenance", _native.signal_freeze(self.provenance))
 
 
+class _Digests:
+    """What `write_shard` knows beyond what a `PublishedShard` says: the SHA-256 of both objects, so that they need not be read
+    again."""
+
+    __slots__ = ("_sha256",)
+    _sha256: tuple[str, str] | None
+
+
 @dataclass(frozen=True, slots=True)
-class PublishedShard(Frozen):
+class PublishedShard(_Digests):
     """A pair of shards that was written and is to be published."""
 
     data_uri: str
@@ -201,3 +209,13 @@ class PublishedShard(Frozen):
             raise ValueError("shard URIs and work_id must be non-empty")
         for name in ("attempt", "record_count", "data_bytes", "metadata_bytes"):
             whole_number(f"shard {name}", getattr(self, name), 0, "a nonnegative integer")
+        set_slot(self, "_sha256", None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _known_shard, (self._sha256, *(getattr(self, field.name) for field in fields(self)))
+
+
+def _known_shard(sha256: tuple[str, str] | None, *values: Any) -> PublishedShard:
+    shard = PublishedShard(*values)
+    set_slot(shard, "_sha256", sha256)
+    return shard

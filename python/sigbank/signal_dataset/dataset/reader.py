@@ -1,0 +1,148 @@
+"""A published dataset, to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from sigbank import _native
+
+from .._roots import root_path
+from ..policy import AccessMode, CachePolicy, StorageOptions
+from ..record.model import Json, Record, RecordMetadata
+from .instructions import ReadInstruction
+
+if TYPE_CHECKING:
+    from .view import DatasetView
+
+
+class Dataset(Sequence[Record]):
+    """The records of a published dataset, by ordinal. `open` and `publish` make it.
+
+    Records are read when they are asked for; their arrays are read-only. It may be used by threads, pickled (which opens it
+    again), and used after a fork.
+    """
+
+    def __init__(self, native: _native.SignalDataset, options: StorageOptions | None = None) -> None:
+        self._native = native
+        self._options = options
+        self._location = native.location
+        self.root: str = native.root
+        self.id: str = native.id
+        self.snapshot_id: str = native.snapshot_id
+        self.metadata: Mapping[str, Json] = native.metadata
+        self.access_mode = AccessMode.LAZY_RANDOM_ACCESS
+        self.cache_policy = CachePolicy.NONE
+        self.record_metadata = RecordMetadataSequence(native)
+
+    @property
+    def storage_options(self) -> StorageOptions:
+        """How it was opened."""
+        return self._options or StorageOptions()
+
+    @property
+    def root_digest(self) -> str:
+        """The digest that names this dataset: where its references hold checksums it stands for every byte."""
+        return self._native.root_digest
+
+    def __repr__(self) -> str:
+        return f"Dataset(root={self.root!r}, id={self.id!r}, snapshot_id={self.snapshot_id!r}, records={len(self)})"
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @overload
+    def __getitem__(self, ordinal: int) -> Record: ...
+    @overload
+    def __getitem__(self, ordinal: slice) -> list[Record]: ...
+    def __getitem__(self, ordinal: int | slice) -> Record | list[Record]:
+        return cast(Record, self._native.record(ordinal))
+
+    def __getitems__(self, ordinals: Sequence[int]) -> list[Record]:
+        """The records at `ordinals`, in that order, read together."""
+        return self._native.records(ordinals)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._native.iter_records()
+
+    def iter_records(self) -> Iterator[Record]:
+        """All records in order, read ahead by threads; memory stays bounded."""
+        return self._native.iter_records()
+
+    def iter_record_metadata(self) -> Iterator[RecordMetadata]:
+        """What is said of all records in order. No samples are read."""
+        return self._native.iter_record_metadata()
+
+    def select(self, indices: Sequence[int]) -> DatasetView:
+        """The records at `indices`, in that order; they may repeat. Nothing is read or copied."""
+        from .view import DatasetView
+
+        return DatasetView(self, indices)
+
+    def read_instructions(
+        self, start: int = 0, stop: int | None = None, *, metadata: bool = False
+    ) -> list[ReadInstruction]:
+        """Where the records from `start` to before `stop` are stored, by shard; `metadata` for what is said of them.
+
+        Raises:
+            ValueError: the range is not within the dataset, or this is a published view.
+        """
+        runs = self._native.read_instructions(start, stop, metadata)
+        return [ReadInstruction(*run) for run in runs]
+
+    def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
+        """Compare every object with its reference and decode every record; gives (shards, records, bytes).
+
+        Args:
+            progress: hears (shards done, shards in all); what it raises ends the run.
+
+        Raises:
+            CorruptDatasetError: (a ValueError) with the first object at fault.
+        """
+        return self._native.verify(progress)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._location, self.root, self._options)
+
+
+def _reopen(location: str, root: str, options: StorageOptions | None) -> Dataset:
+    dataset = Dataset(_native.SignalDataset.open(location, options), options)
+    dataset.root = root
+    return dataset
+
+
+class RecordMetadataSequence(Sequence[RecordMetadata]):
+    """What is said of records, by ordinal."""
+
+    def __init__(self, native: _native.SignalDataset | _native.SignalView) -> None:
+        self._native = native
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @overload
+    def __getitem__(self, ordinal: int) -> RecordMetadata: ...
+    @overload
+    def __getitem__(self, ordinal: slice) -> list[RecordMetadata]: ...
+    def __getitem__(self, ordinal: int | slice) -> RecordMetadata | list[RecordMetadata]:
+        return cast(RecordMetadata, self._native.record_metadata(ordinal))
+
+    def __iter__(self) -> Iterator[RecordMetadata]:
+        return self._native.iter_record_metadata()
+
+
+def open(
+    root: str | PathLike[str],
+    *,
+    object_store: None = None,
+    options: StorageOptions | None = None,
+    shard_store: None = None,
+) -> Dataset:
+    """Open a published dataset for reading.
+
+    Raises:
+        FileNotFoundError: there is none at `root` (yet).
+        CorruptDatasetError: (a ValueError) its documents are damaged, of another format, or need a newer reader.
+    """
+    return Dataset(_native.SignalDataset.open(root_path(root, object_store, shard_store), options), options)
