@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def examples(path: Path) -> list[int]:
     dataset.check(show_progressbar=False)
     found: list[int] = []
     for split in dataset.dataset_info.splits:
-        found += [e["i"] for e in dataset.as_numpy_iterator(split=split, repeat=False, shuffle=0)]
+        found += [int(e["i"]) for e in dataset.as_numpy_iterator(split=split, repeat=False, shuffle=0)]
     return sorted(found)
 
 
@@ -55,9 +56,9 @@ def session(path: Path, own: str, numbers: Iterable[int], split: Any, start: Any
     infos.put([info.model_dump_json() for info in filler.get_updated_infos()])
 
 
-def at_once(path: Path, writers: list[tuple[str, Iterable[int], str]], method: str = "fork") -> Infos:
+def at_once(path: Path, writers: Sequence[tuple[str, Iterable[int], str]]) -> Infos:
     """Sessions that end at the same time; all their infos."""
-    context = multiprocessing.get_context(method)
+    context = multiprocessing.get_context("fork")
     start, queue = context.Barrier(len(writers)), context.SimpleQueue()
     processes = [context.Process(target=session, args=(path, *writer, start, queue)) for writer in writers]
     for process in processes:
@@ -111,8 +112,8 @@ def test_two_default_fillers_at_once(tmp_path: Path, splits: tuple[str, str]) ->
 @pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b", "a"), ("a", "a"), ("a", "a/b", "a/b/c", ".", "a")], ids="+".join)
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_overlapping_paths(tmp_path: Path, paths: tuple[str, ...], one_by_one: bool) -> None:
-    """The document forbids them. The reference gives infos of leaf lists, which overlap nothing; with lists up to the path, as the
-    document describes them, the second session's list would stand for the first one's shards too, or replace it."""
+    """The document forbids them. The reference gives infos of leaf lists, which overlap nothing; with lists up to the
+    path, as the document describes them, the second session's list would hold the first one's shards too, or replace it."""
     path = tmp_path / "d"
     make_numbered(path, 1)
     infos: Infos = []
@@ -130,7 +131,7 @@ def test_overlapping_paths(tmp_path: Path, paths: tuple[str, ...], one_by_one: b
 
 
 def test_the_path_is_a_directory_that_a_generator_made(tmp_path: Path) -> None:
-    """The reference's worker then rewrites a list that the root names by its checksum."""
+    """The reference's worker would rewrite a list that the root names by its checksum, if it wrote lists up to its path."""
     path = tmp_path / "d"
     make_numbered(path, 4)
     made = [p.name for p in (path / "train").iterdir() if p.is_dir()]
@@ -209,8 +210,8 @@ def as_text(infos: Infos) -> str:
 
 
 def test_a_coordinator_killed_while_merging_is_run_again(tmp_path: Path) -> None:
-    """The reference replaces the lists one by one and the root last: killed between them, a list does not fit its checksum, and
-    the dataset fails its check."""
+    """The reference replaces the lists one by one and the root last, without a journal: killed between them, a list does
+    not fit the checksum that the root leads to."""
     path = tmp_path / "d"
     make_numbered(path, 2)
     expected = [0, 1]
@@ -298,9 +299,9 @@ def test_infos_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: 
     refused(same, ValueError, r"bad/shards_list\.json.*has changed since it was described")
     refused(moved("train/nothing/shards_list.json"), FileNotFoundError, "is not there")
     for outside in ("../other/train/foreign/shards_list.json", str(other / "train/foreign/shards_list.json")):
-        refused(lambda place=outside: moved(place), ValueError, r"\.\.|absolute|relative")
-    refused(lambda: moved("train/bad/list.json"), ValueError, "shards_list.json")
-    refused(lambda: moved("valid/bad/shards_list.json"), ValueError, "valid")
+        refused(partial(moved, outside), ValueError, r"\.\.|absolute|relative")
+    refused(partial(moved, "train/bad/list.json"), ValueError, "shards_list.json")
+    refused(partial(moved, "valid/bad/shards_list.json"), ValueError, "valid")
     # Each file of the worker's that was not copied, or was changed.
     for file in sorted(p for p in (path / "train/bad").rglob("*") if p.is_file()):
         kept = file.read_bytes()
@@ -340,7 +341,7 @@ def test_leaf_lists_and_those_above_them_mix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own", [".", "w"])
 def test_a_shard_that_cannot_be_written(tmp_path: Path, own: str) -> None:
-    """The reference's error has no count, and its filler then publishes nothing: the whole shards are lost with the failed one."""
+    """The reference's error does not say how many examples are missing."""
     path = tmp_path / "d"
     make_numbered(path, 0, per_shard=2000)
     report = tmp_path / "report"
@@ -414,7 +415,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize(("end", "code", "error"), [("SIGINT", 1, "KeyboardInterrupt"), ("SystemExit", 3, ""), ("LookupError", 1, "in the body")])
+@pytest.mark.parametrize(
+    ("end", "code", "error"),
+    [("SIGINT", 1, "KeyboardInterrupt"), ("SystemExit", 3, ""), ("LookupError", 1, "in the body")],
+)
 @pytest.mark.parametrize("own", [".", "w"])
 def test_what_was_written_before_an_exception_is_published(tmp_path: Path, end: str, code: int, error: str, own: str) -> None:
     """So it is in the reference with an exception; with Ctrl-C its pool's processes get the signal too."""
@@ -433,7 +437,7 @@ def test_what_was_written_before_an_exception_is_published(tmp_path: Path, end: 
 
 
 def test_a_session_killed_among_others_takes_nothing_with_it(tmp_path: Path) -> None:
-    """The reference's filler that is killed while it updates leaves a list that does not fit its checksum."""
+    """The reference's fillers overwrite each other's root, killed or not."""
     path = tmp_path / "d"
     make_numbered(path, 0)
     killed = program(CUT_OFF, path, ".", 6, "SIGKILL")

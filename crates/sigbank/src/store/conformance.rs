@@ -308,6 +308,13 @@ fn delete_can_be_repeated(s: &dyn Store) {
     s.delete(&p("d/x")).unwrap();
     s.delete(&p("d/x")).unwrap();
     s.delete(&p("never/was")).unwrap();
+    for path in ["e/x", "e/y/z", "ex"] {
+        s.create(&p(path), &[b"1"]).unwrap();
+    }
+    s.delete_below(&p("e")).unwrap();
+    s.delete_below(&p("e")).unwrap();
+    assert_eq!(s.list(Some(&p("e"))).unwrap().count(), 0);
+    s.get(&p("ex")).unwrap();
     fails(s.get(&p("d/x")), Code::NotFound, "d/x");
     holds(s, "d/y", b"y");
     s.create(&p("d/x"), &[b"again"]).unwrap();

@@ -170,6 +170,13 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     // Conveniences, overridden where a store can do better.
 
+    /// Takes away all that is below the directory `dir`. No error when there is nothing. What someone else puts there meanwhile
+    /// may stay.
+    fn delete_below(&self, dir: &RelPath) -> Result<()> {
+        let found = self.list(Some(dir))?.map(|entry| entry.map(|e| e.path)).collect::<Result<Vec<_>>>()?;
+        found.iter().try_for_each(|path| self.delete(path))
+    }
+
     /// The whole object. `NotFound` when there is none.
     fn get(&self, path: &RelPath) -> Result<Bytes> {
         Ok(self.get_versioned(path)?.0)

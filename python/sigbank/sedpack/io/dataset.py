@@ -205,10 +205,15 @@ class Dataset(DatasetIteration):
         Raises:
             ValueError: the lists differ in length.
             TypeError: `feed_writer` cannot be pickled.
-            RuntimeError: (concurrent.futures.process.BrokenProcessPool) a process ended before its call was done.
+            RuntimeError: a process was killed, or ended otherwise, before its call was done.
         """
         return write_multiprocessing(
-            self, feed_writer, custom_arguments, custom_kwarguments, consistency_check=consistency_check, single_process=single_process
+            self,
+            feed_writer,
+            custom_arguments,
+            custom_kwarguments,
+            consistency_check=consistency_check,
+            single_process=single_process,
         )
 
     def __getstate__(self) -> dict[str, Any]:

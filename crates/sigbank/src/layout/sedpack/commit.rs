@@ -382,8 +382,7 @@ pub(super) fn discard(store: &dyn Store, own: &RelPath) -> Result<()> {
             if Tree::new(store, state, false).pointer(&dir.join(LIST)?)?.is_some() {
                 continue;
             }
-            let found = store.list(Some(&dir))?.map(|entry| entry.map(|e| e.path)).collect::<Result<Vec<_>>>()?;
-            found.iter().try_for_each(|path| store.delete(path))?;
+            store.delete_below(&dir)?;
         }
         progress::dead_sessions(store, own.as_str())?.into_iter().try_for_each(|(session, _)| session.end(store))
     })

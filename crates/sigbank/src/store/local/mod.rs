@@ -305,6 +305,10 @@ impl Store for LocalStore {
         };
         delete().map_err(|e| e.at(self.locate(path)))
     }
+    fn delete_below(&self, dir: &RelPath) -> Result<()> {
+        self.writable(dir)?;
+        self.delete_dir(dir)
+    }
     fn flush(&self, paths: &[RelPath]) -> Result<()> {
         if !self.durable || (paths.len() > FEW && cfg!(target_os = "linux")) {
             paths.iter().try_for_each(|path| self.head(path).map(|_| ()))?;
