@@ -216,3 +216,90 @@ fn forged_sizes_are_refused_before_memory_is_taken() {
         assert_eq!(found.unwrap_err().kind(), Corrupt, "{at}: {size}");
     }
 }
+
+#[test]
+fn a_checksum_is_compared_whatever_was_read_before() {
+    // Of 3000 values one is other than the checksum says; a part that is without it is read, which the checksum of the whole is not.
+    let schema = Schema { fields: vec![field("a", array("<i4", &[100])), field("b", FieldType::Int)] };
+    let record = |i: u32| vec![i.to_le_bytes().repeat(100), i64::from(i).to_le_bytes().to_vec()];
+    let records: Vec<_> = (0..3000).map(record).collect();
+    let whole = build(&schema, &records, false);
+    let mut damaged = whole.clone();
+    let at = whole.windows(8).position(|w| w == [2000u32.to_le_bytes(); 2].concat()).unwrap();
+    damaged[at] ^= 1;
+    for read_first in [&[][..], &[0], &[0, 1, 2], &[7, 2500], &[2999]] {
+        let mut shard = open(damaged.clone(), &schema).unwrap();
+        read(&mut shard, read_first, &[0, 1]).unwrap();
+        shard.verify(&[1]).unwrap();
+        let e = shard.verify(&[0]).unwrap_err();
+        assert_eq!(e.kind(), Corrupt);
+        assert!(e.to_string().starts_with("member 'a.npy': the CRC-32"), "{e}");
+        // And it is not forgotten.
+        assert!(read(&mut shard, &[0], &[0]).is_err() && shard.verify(&[0, 1]).is_err() && shard.check().is_err());
+    }
+    let source = std::sync::Arc::new(npz_support::Counting { bytes: whole, reads: 0.into(), read: 0.into() });
+    let read_bytes = || source.read.load(std::sync::atomic::Ordering::Relaxed);
+    let mut shard = sigbank_format::container::npz::ShardReader::open(source.clone(), &schema).unwrap();
+    let first: Vec<u32> = (0..2000).collect();
+    read(&mut shard, &first, &[0]).unwrap();
+    let before = read_bytes();
+    shard.verify(&[0]).unwrap();
+    assert_eq!(read_bytes() - before, 1000 * 400, "what was read in order is not read again");
+    shard.verify(&[0]).unwrap();
+    shard.check().unwrap();
+    assert!(read_bytes() - before < 1000 * 400 + 3000 * 8 + 10_000, "nor what was verified");
+}
+
+#[test]
+fn a_large_deflated_member_and_one_in_fortran_order_are_verified_too() {
+    // Too large to be inflated at once, so a few records are given before the end is seen.
+    let schema = Schema { fields: vec![field("a", array("<i4", &[1 << 20]))] };
+    let records: Vec<_> = (0..3u32).map(|i| vec![i.to_le_bytes().repeat(1 << 20)]).collect();
+    let mut file = build(&schema, &records, true);
+    let mut shard = open(file.clone(), &schema).unwrap();
+    shard.check().unwrap();
+    // The checksum in the directory, which is the one that counts.
+    let directory = file.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
+    file[directory + 16] ^= 1;
+    let mut shard = open(file, &schema).unwrap();
+    assert_eq!(read(&mut shard, &[1], &[0]).unwrap()[0][0].1, records[1][0]);
+    assert_eq!(shard.verify(&[0]).unwrap_err().kind(), Corrupt);
+    assert_eq!(shard.check().unwrap_err().kind(), Corrupt);
+
+    let mut fortran = member("<i2", &[2, 2], &[1, 0, 3, 0, 2, 0, 4, 0]);
+    let word = fortran.windows(5).position(|w| w == b"False").unwrap();
+    fortran[word..word + 5].copy_from_slice(b"True ");
+    let schema = Schema { fields: vec![field("a", array("<i2", &[2]))] };
+    let mut file = zip_of(&[("a.npy", fortran)], false);
+    let values = |file: &[u8]| read_all(&mut open(file.to_vec(), &schema).unwrap(), 1).unwrap();
+    assert_eq!(values(&file), [[(None, vec![1, 0, 2, 0])], [(None, vec![3, 0, 4, 0])]]);
+    open(file.clone(), &schema).unwrap().check().unwrap();
+    let at = file.windows(4).position(|w| w == [1, 0, 3, 0]).unwrap();
+    file[at] = 9;
+    assert!(open(file, &schema).unwrap().check().unwrap_err().to_string().contains("member 'a.npy': the CRC-32"));
+}
+
+#[test]
+fn a_check_finds_what_reading_would() {
+    let text = |units: &[u32]| member("<U2", &[units.len() / 2], &units.iter().flat_map(|u| u.to_le_bytes()).collect::<Vec<_>>());
+    let schema = Schema { fields: vec![field("a", FieldType::Str)] };
+    for zip in [false, true] {
+        let checked = |units: &[u32]| open(zip_of(&[("a.npy", text(units))], zip), &schema).unwrap().check();
+        checked(&[0x61, 0, 0xe9, 0x1f600]).unwrap();
+        let e = checked(&[0x61, 0, 0x61, 0xdc80]).unwrap_err();
+        assert_eq!(e.kind(), Corrupt);
+        assert!(e.to_string().starts_with("member 'a.npy', record 1: 0xdc80 is no character"), "{e}");
+        // Past the rows that are gone through at once.
+        let mut many = vec![0x61; 10_000];
+        many[9_999] = 0xd800;
+        assert!(checked(&many).unwrap_err().to_string().contains("record 4999: 0xd800"));
+    }
+    // Everything: no flipped bit that a check misses gives other values, or none.
+    let whole = build(&self::schema(), &records(), false);
+    for bit in 0..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let checked = open(damaged.clone(), &self::schema()).and_then(|mut shard| shard.check()).is_ok();
+        assert_eq!(checked, everything(damaged, &self::schema()).is_some(), "byte {}, bit {}", bit / 8, bit % 8);
+    }
+}

@@ -40,8 +40,8 @@ pub(super) struct Column {
 enum Elements {
     /// In C order, after a header of so many bytes.
     Rows(Member, u64),
-    /// In Fortran order.
-    Fortran(Box<dyn ArrayReader>),
+    /// In Fortran order, with the member where nothing has checked its checksum.
+    Fortran(Box<dyn ArrayReader>, Option<Member>),
 }
 
 /// Where the values of one field go.
@@ -90,7 +90,10 @@ impl Column {
         member.begin(front.bytes.get(..header as usize).unwrap_or_default());
         let row = byte_len(&dtype, shape.get(1..).unwrap_or_default()).map_err(place)?;
         let elements = match npy.is_fortran() {
-            true => Elements::Fortran(npz.open_member(index).map_err(place)?),
+            true => {
+                let stored = matches!(member, Member::Stored(_)).then_some(member);
+                Elements::Fortran(npz.open_member(index).map_err(place)?, stored)
+            }
             false => Elements::Rows(member, header),
         };
         Ok(Self { name: name.into(), elements, dtype, swap, shape, row })
@@ -100,8 +103,17 @@ impl Column {
     pub(super) fn kept(&self) -> u64 {
         match &self.elements {
             Elements::Rows(member, _) => member.kept(),
-            Elements::Fortran(_) => 0,
+            Elements::Fortran(..) => 0,
         }
+    }
+
+    /// Checks the member's checksum, reading what was not read of it.
+    pub(super) fn verify(&mut self, scratch: &mut Vec<u8>) -> Result<()> {
+        let checked = match &mut self.elements {
+            Elements::Rows(member, _) | Elements::Fortran(_, Some(member)) => member.verify(scratch),
+            Elements::Fortran(_, None) => Ok(()),
+        };
+        checked.map_err(|e| e.within(format!("member '{}'", self.name)))
     }
 
     /// Length of the first axis.
@@ -118,7 +130,7 @@ impl Column {
     }
 
     pub(super) fn is_fortran(&self) -> bool {
-        matches!(self.elements, Elements::Fortran(_))
+        matches!(self.elements, Elements::Fortran(..))
     }
 
     /// The spans of rows.
@@ -206,7 +218,7 @@ impl Column {
                 swap(scratch, self.swap);
                 Ok(scratch)
             }
-            Elements::Fortran(array) => {
+            Elements::Fortran(array, _) => {
                 let row = self.row.max(1);
                 scratch.clear();
                 scratch.resize(len, 0);

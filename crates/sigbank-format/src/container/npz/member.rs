@@ -22,6 +22,8 @@ const INPUT: usize = 128 << 10;
 const FRONT: u64 = 128;
 /// Bytes inflated at a time to get past them.
 const SKIP: usize = 64 << 10;
+/// Bytes read at a time where only their checksum is wanted.
+const SUMMED: u64 = 256 << 10;
 /// As much of the end of an archive is read at once and kept: its directory, and all of a small archive.
 const TAIL: u64 = 32 << 10;
 
@@ -172,8 +174,17 @@ impl Member {
     /// Takes the npy header into the checksum of a member that is read by ranges.
     pub(super) fn begin(&mut self, header: &[u8]) {
         if let Self::Stored(stored) = self {
-            stored.sum.update(header);
-            stored.summed = header.len() as u64;
+            stored.add(header);
+        }
+    }
+
+    /// Checks the checksum. What was read in order since the beginning is not read again, and nothing is where it was checked before.
+    pub(super) fn verify(&mut self, scratch: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Stored(stored) => stored.verify(scratch),
+            // It was checked when it was inflated.
+            Self::Whole(_) => Ok(()),
+            Self::Streamed(streamed) => streamed.verify(),
         }
     }
 
@@ -239,7 +250,7 @@ impl ReadAt for Front {
     }
 }
 
-/// A stored member. Its checksum is checked where it is read from the first element to its end.
+/// A stored member. Its checksum is checked where it is read from the first element to its end, or when it is asked for.
 pub(super) struct Stored {
     src: Section,
     place: Place,
@@ -254,11 +265,26 @@ impl Stored {
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
         self.src.read_at(at, buf)?;
         if at == self.summed && !buf.is_empty() {
-            self.sum.update(buf);
-            self.summed += buf.len() as u64;
-            if self.summed == self.place.size {
-                self.verdict = self.place.check(self.sum.sum());
-            }
+            self.add(buf);
+        }
+        self.verdict.clone()
+    }
+
+    /// Takes the bytes that come next into the sum.
+    fn add(&mut self, bytes: &[u8]) {
+        self.sum.update(bytes);
+        self.summed += bytes.len() as u64;
+        if self.summed == self.place.size {
+            self.verdict = self.place.check(self.sum.sum());
+        }
+    }
+
+    fn verify(&mut self, scratch: &mut Vec<u8>) -> Result<()> {
+        while let left @ 1.. = self.place.size.saturating_sub(self.summed) {
+            scratch.clear();
+            scratch.resize(left.min(SUMMED) as usize, 0);
+            self.src.read_at(self.summed, scratch)?;
+            self.add(scratch);
         }
         self.verdict.clone()
     }
@@ -274,13 +300,14 @@ pub(super) struct Streamed {
     sum: Crc,
     at: u64,
     skipped: Vec<u8>,
+    verified: bool,
 }
 
 impl Streamed {
     fn new(src: &Arc<dyn ReadAt>, place: Place) -> Result<Self> {
         let src: Arc<dyn ReadAt> = Arc::new(place.section(src)?);
         let decoder = Self::decoder(&src);
-        Ok(Self { src, place, decoder, sum: Crc::new(), at: 0, skipped: Vec::new() })
+        Ok(Self { src, place, decoder, sum: Crc::new(), at: 0, skipped: Vec::new(), verified: false })
     }
 
     fn decoder(src: &Arc<dyn ReadAt>) -> Deflated {
@@ -303,6 +330,10 @@ impl Streamed {
         self.fill(buf)
     }
 
+    fn verify(&mut self) -> Result<()> {
+        if self.verified { Ok(()) } else { self.read_at(self.place.size, &mut []) }
+    }
+
     fn fill(&mut self, buf: &mut [u8]) -> Result<()> {
         let mut rest = &mut buf[..];
         while !rest.is_empty() {
@@ -321,6 +352,7 @@ impl Streamed {
                 return Err(wrong_length(self.place.size, self.at + 1));
             }
             self.place.check(self.sum.sum())?;
+            self.verified = true;
         }
         Ok(())
     }

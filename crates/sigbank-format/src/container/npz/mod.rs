@@ -162,11 +162,20 @@ fn doubled_name(directory: Stream) -> Result<String> {
     }
 }
 
-/// The members of one field of a shard, with `.npy`.
+/// The members of one field of a shard.
 struct Names {
+    /// With `.npy`.
     main: String,
-    /// Where the values of `bytes` start and end.
-    offsets: Option<String>,
+    /// For `bytes`: how many underscores the name of the member has that tells where values start and end.
+    underscores: Option<usize>,
+}
+
+impl Names {
+    /// The member that tells where the values of `bytes` start and end. Made when it is needed, for it is as long as the longest
+    /// field's name, whatever their number.
+    fn offsets(&self) -> Option<String> {
+        self.underscores.map(|n| format!("len{}{}", "_".repeat(n), self.main))
+    }
 }
 
 /// The members of each field, as the Sedpack reference names them: the prefix of offsets is long enough to be the start of no field.
@@ -174,7 +183,7 @@ fn member_names(schema: &Schema) -> impl Iterator<Item = Names> {
     let longest = schema.fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
     schema.fields.iter().map(move |field| Names {
         main: format!("{}.npy", field.name),
-        offsets: matches!(field.ty, FieldType::Bytes { .. }).then(|| format!("len{:_<longest$}{}.npy", "", field.name)),
+        underscores: matches!(field.ty, FieldType::Bytes { .. }).then_some(longest),
     })
 }
 

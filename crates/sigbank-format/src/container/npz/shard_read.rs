@@ -9,11 +9,15 @@ use crate::model::{ByteOrder, DType, FieldType, Kind, Schema};
 use crate::read_at::ReadAt;
 use std::sync::Arc;
 
+/// Rows that are gone through at a time.
+const STEP: u64 = 4096;
+
 /// A shard that is open for reading: see [`super::ShardBuilder`] for what its members hold.
 ///
 /// Members are opened when they are first needed. Stored ones are read by ranges, deflated ones inflated as far as is needed: up to
 /// 8 MiB at once and kept (64 MiB in all), larger ones as a stream, which goes back to the start where an earlier record is asked
-/// for. A checksum is checked where its member is read from its first record to its last, or at once.
+/// for. A checksum is checked where its member is read from its first record to its last, is inflated at once, or when it is
+/// asked for ([`ShardReader::verify`]).
 ///
 /// ```
 /// use sigbank_format::container::{Places, npz};
@@ -83,8 +87,8 @@ impl ShardReader {
         let npz = open(Arc::new(Tail::new(src)?))?;
         let slots = schema.fields.iter().zip(member_names(schema));
         let fields: Vec<Slot> = slots.map(|(f, names)| Slot { ty: f.ty.clone(), names, open: None }).collect();
-        for name in fields.iter().flat_map(|f| f.names.offsets.iter().chain([&f.names.main])) {
-            if npz.archive.index_for_name(name).is_none() {
+        for name in fields.iter().flat_map(|f| f.names.offsets().into_iter().chain([f.names.main.clone()])) {
+            if npz.archive.index_for_name(&name).is_none() {
                 let there = npz.names()?.join("', '");
                 return Err(FormatError::corrupt(format!(
                     "the archive lacks the member '{name}'; its arrays are '{there}'. Either the shard is damaged, or it is of \
@@ -161,6 +165,33 @@ impl ShardReader {
         Ok(differing)
     }
 
+    /// Checks the checksums of what some fields (positions in the schema) are stored in. What reads have gone through in order is
+    /// not read again, nor what was checked before; the rest is read in pieces.
+    ///
+    /// # Errors
+    /// Corrupt, naming the member, where one is not that which the archive tells of; reads of it fail from then on.
+    pub fn verify(&mut self, fields: &[usize]) -> Result<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut all = fields.iter().copied();
+        let verified = all.try_for_each(|field| self.values(field)?.column.verify(&mut scratch));
+        self.scratch = scratch;
+        verified
+    }
+
+    /// Goes through everything as reading it would, and keeps nothing: checksums, and whether texts are texts.
+    ///
+    /// # Errors
+    /// Those that reading every record would give.
+    pub fn check(&mut self) -> Result<()> {
+        self.records()?;
+        let all: Vec<usize> = (0..self.fields.len()).collect();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let texts = all.iter().try_for_each(|&field| self.values(field)?.check_texts(&mut scratch));
+        self.scratch = scratch;
+        // What was decoded is not read again for its checksum, and damage is told as what it is.
+        self.verify(&all).and(texts)
+    }
+
     /// The values of a field, opened on first use.
     fn values(&mut self, field: usize) -> Result<&mut Values> {
         let count = self.fields.len();
@@ -178,9 +209,9 @@ impl ShardReader {
 
 impl Values {
     fn open(npz: &mut Npz, names: &Names, ty: &FieldType, keep: u64) -> Result<Self> {
-        if let Some(offsets) = &names.offsets {
+        if let Some(offsets) = names.offsets() {
             let column = Column::open(npz, &names.main, keep)?;
-            let offsets = offsets_of(Column::open(npz, offsets, u64::MAX)?, &column)?;
+            let offsets = offsets_of(Column::open(npz, &offsets, u64::MAX)?, &column)?;
             return Ok(match ty {
                 FieldType::Bytes { len: Some(len) } => {
                     let mut bounds = offsets.iter().zip(offsets.iter().skip(1));
@@ -242,6 +273,22 @@ impl Values {
         }
     }
 
+    /// Decodes every text.
+    fn check_texts(&mut self, scratch: &mut Vec<u8>) -> Result<()> {
+        if !matches!(self.form, Form::Text) {
+            return Ok(());
+        }
+        let (name, mut text) = (self.column.name.clone(), String::new());
+        for start in (0..self.records).step_by(STEP as usize) {
+            let spans = self.column.spans(start..self.records.min(start + STEP));
+            self.column.each(&spans, scratch, &mut |i, value| {
+                text.clear();
+                utf8(value, &mut text).map_err(|e| e.within(format!("member '{name}', record {}", start + i as u64)))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Whether an integer is stored that `int` cannot hold.
     fn some_int_is_too_large(&mut self) -> Result<bool> {
         let dtype = &self.column.dtype;
@@ -297,6 +344,7 @@ fn offsets_of(mut column: Column, data: &Column) -> Result<Vec<u64>> {
             _ => Err(corrupt(format!("offset {} is {n}, where {} to {total} is expected", offsets.len(), before.unwrap_or(0)))),
         }
     })?;
+    column.verify(&mut Vec::new())?;
     match offsets.last() {
         Some(&last) if last == total => Ok(offsets),
         Some(last) => Err(corrupt(format!("the offsets end at {last}, but member '{}' holds {total} bytes", data.name))),
@@ -306,7 +354,6 @@ fn offsets_of(mut column: Column, data: &Column) -> Result<Vec<u64>> {
 
 /// Shows every integer of a column.
 fn each_int(column: &mut Column, see: &mut dyn FnMut(i128) -> Result<()>) -> Result<()> {
-    const STEP: u64 = 4096;
     let (rows, dtype) = (column.rows()?, column.dtype.clone());
     let mut scratch = Vec::new();
     for start in (0..rows).step_by(STEP as usize) {

@@ -19,6 +19,8 @@ const LEVEL: i32 = 7;
 const SPARSE: usize = 64;
 /// Longest name that zip can hold.
 const MAX_NAME: usize = u16::MAX as usize;
+/// As many characters of a name that is too long are shown.
+const SHOWN: usize = 40;
 /// Bytes of a member's headers and its part of the directory, more or less.
 const AROUND: u64 = 512;
 
@@ -108,7 +110,7 @@ impl ShardBuilder {
                 FieldType::Bytes { .. } => (DType::new(Kind::UInt, 1)?, &[1][..]),
             };
             let place = |e: FormatError| e.within(format!("attribute '{}'", field.name));
-            let offsets = names.offsets.map(|name| Member::new(name, DType::new(Kind::Int, 8)?, &[])).transpose()?;
+            let offsets = names.offsets().map(|name| Member::new(name, DType::new(Kind::Int, 8)?, &[])).transpose()?;
             Ok(Column {
                 name: field.name.clone(),
                 len: field.ty.fixed_len().map_err(place)?,
@@ -240,9 +242,16 @@ fn check_names(schema: &Schema) -> Result<()> {
         let twice = schema.fields.iter().find(|f| !seen.insert(&f.name)).map_or("", |f| &f.name);
         return Err(FormatError::invalid(format!("two attributes are called '{twice}'")));
     }
-    let longest = member_names(schema).flat_map(|n| [Some(n.main), n.offsets]).flatten().map(|n| n.len()).max();
-    if longest.is_some_and(|n| n > MAX_NAME) {
-        return Err(FormatError::invalid(format!("an attribute's name is longer than the {MAX_NAME} bytes that zip can hold")));
+    for (field, names) in schema.fields.iter().zip(member_names(schema)) {
+        let len = names.main.len() + names.underscores.map_or(0, |n| "len".len() + n);
+        if len > MAX_NAME {
+            let cut = field.name.char_indices().nth(SHOWN).map(|(at, _)| at);
+            let (start, more) = (field.name.get(..cut.unwrap_or(field.name.len())).unwrap_or(""), cut.map_or("", |_| "…"));
+            return Err(FormatError::invalid(format!(
+                "attribute '{start}{more}': its member of an npz archive would have a name of {len} bytes, and zip can hold {MAX_NAME}: \
+                 shorten the longest attribute name"
+            )));
+        }
     }
     for name in &names {
         if name.contains('\0') {
