@@ -95,7 +95,11 @@ impl Journal {
     pub(super) fn apply(&self, store: &dyn Store, expected: Expected<'_>, durable: bool) -> Result<()> {
         let root = RelPath::parse(ROOT)?;
         for (path, text) in &self.lists {
-            store.replace(path, &[text.as_bytes()], Expected::Any)?;
+            match store.create(path, &[text.as_bytes()]) {
+                // A replacement is flushed by itself, a new list with the others.
+                Err(e) if e.code() == Code::AlreadyExists => drop(store.replace(path, &[text.as_bytes()], Expected::Any)?),
+                done => done?,
+            }
         }
         if durable {
             let paths: Vec<RelPath> = self.lists.iter().map(|(path, _)| path.clone()).collect();

@@ -12,7 +12,7 @@ use sigbank_format::error::FormatErrorKind;
 use sigbank_format::limits;
 use sigbank_format::model::FieldType;
 use std::collections::HashMap;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -107,7 +107,9 @@ impl Fb {
     }
 
     fn source(&self, file: Arc<dyn StoreFile>) -> Result<Box<dyn Read + Send>> {
-        Ok(decoder(self.compression, Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file))))?)
+        // The decoder has a buffer, and what may be read into it is zeroed first: no more than the file has.
+        let size = file.size();
+        Ok(decoder(self.compression, Box::new(Sequential::new(file).take(size)))?)
     }
 
     fn decode(&self, file: &Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
