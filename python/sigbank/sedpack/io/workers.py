@@ -81,7 +81,7 @@ def _here(calls: list[_Call]) -> list[_Written]:
 def _in_processes(calls: list[_Call]) -> list[_Written]:
     """Make the calls in as many processes as there are processors.
 
-    Each process has a pipe of its own. A `concurrent.futures.ProcessPoolExecutor` shares locks among its processes, and one that
+    Each process has a pipe of its own. A `ProcessPoolExecutor` shares locks among its processes, and one that
     is killed while it holds such a lock leaves the others, and the caller, waiting for ever.
     """
     context = multiprocessing.get_context()
@@ -184,8 +184,8 @@ def _pickled(error: BaseException) -> bytes:
 def _ended(number: int, count: int, code: int | None) -> RuntimeError:
     how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
     return RuntimeError(
-        f"a process of write_multiprocessing {how} before call {number} (from 0) of {count} was done: for lack of memory, perhaps, or "
-        'because the program that was started has no `if __name__ == "__main__":`. Nothing that the calls wrote is named'
+        f"a process of write_multiprocessing {how} before call {number} (from 0) of {count} was done: "
+        'for lack of memory, perhaps, or because the program that was started has no `if __name__ == "__main__":`. Nothing that the calls wrote is named'
     )
 
 
