@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import signal_dataset as sds
-from signal_dataset import Axis, Field, Record
+from signal_dataset import AnnotationRecord, AnnotationStatus, Axis, Field, Record
 
 
 def uniform(i: int) -> Record:
@@ -35,6 +35,20 @@ def same(dataset: sds.Dataset, expected: Iterable[Record]) -> None:
         assert said == sds.RecordMetadata.from_record(b)
 
 
+def annotation(i: int) -> AnnotationRecord:
+    return AnnotationRecord(f"r{i}", i, list(AnnotationStatus)[i % 3], {"snr": i + 0.5})
+
+
+def annotated(dataset: sds.Dataset) -> None:
+    for name in ("at once", "by workers"):
+        rows = dataset.annotations[name.replace(" ", "-")]
+        assert len(rows) == len(dataset)
+        for i, row in enumerate(rows):
+            source = int(row.source_record_id[1:])
+            assert (row.source_record_id, row.source_index, dict(row.fields)) == (dataset.record_metadata[i].id, i, {})
+            assert (row.status, dict(row.values)) == (annotation(source).status, dict(annotation(source).values))
+
+
 def rust(test: str, folder: str) -> None:
     command = ["cargo", "test", "-q", "-p", "sigbank", "--test", "signal_dataset", "--", "--ignored", test]
     subprocess.run(command, check=True, env={**os.environ, "SIGNAL_DATASET_LIVE": folder})
@@ -50,6 +64,10 @@ def main() -> None:
             same(sds.open(str(base / f"ragged{suffix}")), map(ragged, range(50)))
             same(sds.open(str(base / f"view{suffix}")), map(uniform, selected))
             same(sds.open(str(base / f"copy{suffix}")), map(uniform, selected))
+            for name in ("uniform", "view"):
+                annotated(sds.open(str(base / f"{name}{suffix}")))
+        more = sds.open(str(base / "uniform"))
+        sds.publish_annotations(more, "theirs", [annotation(i) for i in range(100)])
         root = str(base / "unfinished")
         shards = [
             sds.write_shard(map(uniform, range(first, min(first + 7, 20))), root, work_id=f"w{first:06}") for first in (0, 7, 14)
@@ -60,7 +78,8 @@ def main() -> None:
             sds.write_shard(map(uniform, range(*bounds)), root, work_id=work, attempt=attempt)
             for work, attempt, bounds in (("b", 0, (60, 100)), ("a", 0, (0, 60)), ("a", 1, (0, 60)))
         ]
-        sds.publish(root, shards, dataset_id="theirs", snapshot_id="s")
+        theirs = sds.publish(root, shards, dataset_id="theirs", snapshot_id="s")
+        sds.publish_annotations(theirs, "theirs", [annotation(i) for i in range(100)])
         rust("the_references_by_us", folder)
     print("each reads what the other writes")
 

@@ -3,8 +3,8 @@
     python make.py
 
 objects.jsonl has one object a line: the dataset (`dataset`), the path in its root (`path`) and its bytes, as `text` (documents) or as
-`gzip` in hex (shards). In the documents of views, whose references are absolute, `@ROOT@` stands for the root of the dataset that they
-refer to, and `@path@` for the number of bytes of the document at that path.
+`gzip` in hex (shards). In the documents of views, whose references are absolute, and of annotations by workers `@ROOT@` stands for the
+root of the dataset that they refer to, and `@path@` for the number of bytes of the document at that path.
 records.jsonl has the records of each dataset in order: the document of the metadata shard (`document`) and each field's samples in hex
 (C order, little-endian).
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import signal_dataset as sds
-from signal_dataset import Axis, Coordinate, Field, Record
+from signal_dataset import AnnotationRecord, AnnotationStatus, Axis, Coordinate, Field, Record
 
 HERE = Path(__file__).parent
 DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8".split()
@@ -56,6 +56,28 @@ def ragged(i: int) -> Record:
     return Record(f"ragged-{i}", fields)
 
 
+def annotation(i: int) -> AnnotationRecord:
+    status = list(AnnotationStatus)[i % 3]
+    fields = {"mask": Field(samples("?", (3,), i), (Axis("t", 3),))} if i == 3 else {}
+    values = {"snr": 1.5 * i, "é": [i, 1e-07]} if i % 2 else {}
+    return AnnotationRecord(f"uniform-{i}", i, status, values, fields, {"by": "make.py"}, "in words" if i == 2 else None)
+
+
+def annotated(root: str) -> sds.Dataset:
+    """Two sets: one published at once, one by workers."""
+    shard = sds.write_shard(map(uniform, range(5)), root, work_id="a")
+    dataset = sds.publish(root, [shard], dataset_id="annotated", snapshot_id="s1")
+    rows = [annotation(i) for i in range(5)]
+    options = sds.AnnotationOptions(records_per_shard=2, publication_id="p1")
+    sds.publish_annotations(dataset, "labels", rows, metadata={"v": 1}, options=options)
+    parts = [
+        sds.annotation.write_shard(dataset, "by-workers", "q.1", first, rows[first:last], logical_shard_id=f"part-{first}")
+        for first, last in ((3, 5), (0, 3))
+    ]
+    sds.annotation.publish_shards(dataset, "by-workers", "q.1", parts, metadata={"ü": None})
+    return sds.open(root)
+
+
 def publish_all(base: Path) -> dict[str, sds.Dataset]:
     out: dict[str, sds.Dataset] = {}
     root = str(base / "uniform")
@@ -73,6 +95,7 @@ def publish_all(base: Path) -> dict[str, sds.Dataset]:
     shards.append(sds.write_shard([], root, work_id="none"))
     out["ragged"] = sds.publish(root, shards, dataset_id="ragged", snapshot_id="s")
     out["empty"] = sds.publish(str(base / "empty"), [], dataset_id="empty", snapshot_id="s")
+    out["annotated"] = annotated(str(base / "annotated"))
     view = out["uniform"].select([5, 0, 0, 1, 6, 2])
     out["view"] = view.publish(str(base / "view"), dataset_id="view", snapshot_id="vs")
     out["view of view"] = out["view"].select([4, 2]).publish(str(base / "view of view"), dataset_id="again", snapshot_id="v")
@@ -83,10 +106,14 @@ def objects(dataset: str, root: Path, of: Path) -> list[dict[str, str]]:
     texts, rows = {}, []
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         name = path.relative_to(root).as_posix()
+        if path.name.endswith(".lock"):
+            continue
         if path.suffix == ".json":
             texts[name] = path.read_text(encoding="utf-8")
         else:
             rows.append({"dataset": dataset, "path": name, "gzip": gzip.compress(path.read_bytes(), mtime=0).hex()})
+    if dataset == "annotated":
+        texts = {name: text.replace(str(root), "@ROOT@") for name, text in texts.items()}
     if dataset.startswith("view"):
         for name in list(texts):
             text = texts[name].replace(str(of), "@ROOT@")

@@ -5,7 +5,8 @@ use sigbank::format::record::signal::{ResourcePolicy, encode_metadata};
 use sigbank::layout::signal_dataset::{Dataset, Options, Page, Place, Publication, PublishedShard, Root, Snapshot, publish};
 use sigbank::layout::{Source, open};
 
-const DATASETS: [(&str, u64); 5] = [("uniform", 7), ("ragged", 39), ("empty", 0), ("view", 6), ("view of view", 2)];
+const DATASETS: [(&str, u64); 6] =
+    [("uniform", 7), ("ragged", 39), ("empty", 0), ("annotated", 5), ("view", 6), ("view of view", 2)];
 
 /// The golden dataset below `root`, and those that it refers to.
 fn unpack(root: &std::path::Path, name: &str) -> std::path::PathBuf {

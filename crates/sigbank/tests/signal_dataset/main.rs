@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // All of this file is test.
 
+mod annotations;
 mod damage;
 mod golden;
 mod live;

@@ -47,19 +47,15 @@ pub fn golden(dataset: &str, of: &str) -> BTreeMap<String, Vec<u8>> {
         }
     }
     // Documents name the lengths of others: pages first, the root last.
-    for name in texts
-        .keys()
-        .cloned()
-        .collect::<Vec<_>>()
-        .iter()
-        .filter(|name| name.starts_with("man"))
-        .chain([&texts.keys().find(|name| name.starts_with("snap")).unwrap().clone(), &"root.json".to_owned()])
-    {
-        let text = texts[name].clone();
-        for other in texts.values_mut() {
-            *other = other.replace(&format!("@{name}@"), &text.len().to_string());
+    for name in ["manifests/", "snapshots/", "annotations/", "root.json"] {
+        let these: Vec<String> = texts.keys().filter(|known| known.starts_with(name)).cloned().collect();
+        for name in these {
+            let text = texts[&name].clone();
+            for other in texts.values_mut() {
+                *other = other.replace(&format!("@{name}@"), &text.len().to_string());
+            }
+            objects.insert(name, text.into_bytes());
         }
-        objects.insert(name.clone(), text.into_bytes());
     }
     objects
 }

@@ -5,6 +5,8 @@
 
 mod read;
 
+pub(super) use read::{Fields, need, reference};
+
 use super::digest::Digest;
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
@@ -86,7 +88,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    fn put(&self, out: &mut Doc) {
+    pub(super) fn put(&self, out: &mut Doc) {
         out.open('{');
         out.string("path", self.path.as_str());
         if let Some(digest) = &self.sha256 {
@@ -272,37 +274,42 @@ impl Page {
 
 /// A document that is being written: compact, keys in the order in which they come (which is sorted).
 #[derive(Default)]
-struct Doc {
+pub(super) struct Doc {
     text: String,
 }
 
 impl Doc {
-    fn open(&mut self, bracket: char) {
+    pub(super) fn open(&mut self, bracket: char) {
         self.text.push(bracket);
     }
-    fn close(&mut self, bracket: char) {
+    pub(super) fn close(&mut self, bracket: char) {
         self.text.push(bracket);
     }
-    fn item(&mut self) {
+    pub(super) fn item(&mut self) {
         if !self.text.ends_with(['[', '{']) {
             self.text.push(',');
         }
     }
-    fn key(&mut self, key: &str) {
+    pub(super) fn key(&mut self, key: &str) {
         self.item();
         sigbank_format::model::json::write_string(key, &mut self.text);
         self.text.push(':');
     }
-    fn string(&mut self, key: &str, value: &str) {
+    pub(super) fn string(&mut self, key: &str, value: &str) {
         self.key(key);
         sigbank_format::model::json::write_string(value, &mut self.text);
     }
-    fn number(&mut self, key: &str, value: u64) {
+    pub(super) fn number(&mut self, key: &str, value: u64) {
         self.raw(key, &value.to_string());
     }
-    fn raw(&mut self, key: &str, json: &str) {
+    pub(super) fn raw(&mut self, key: &str, json: &str) {
         self.key(key);
         self.text.push_str(json);
+    }
+    /// The text as it is.
+    pub(super) fn compact(mut self) -> Vec<u8> {
+        self.text.push('}');
+        self.text.into_bytes()
     }
     /// The text, indented.
     fn finish(mut self) -> Vec<u8> {

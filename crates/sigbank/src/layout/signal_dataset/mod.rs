@@ -8,6 +8,7 @@
 //! | read | [`Dataset::open`], [`Dataset::record`], [`Dataset::read`], [`Dataset::batches`] |
 //! | without samples | [`Dataset::record_metadata`], [`Dataset::read_metadata`], [`Dataset::metadata_batches`] |
 //! | a selection | [`Dataset::select`] → [`View`], [`View::publish`] (references), [`View::materialize`] (a copy) |
+//! | annotations | [`publish_annotations`], or [`write_annotation_shard`] by workers and [`publish_annotation_shards`]; [`Dataset::annotations`] |
 //! | integrity | [`Dataset::verify`], [`Dataset::root_digest`] |
 //! | layout-neutral | [`Dataset::source`] → [`SignalSource`], a [`crate::layout::Source`] |
 //!
@@ -47,6 +48,7 @@
 //! # Ok::<(), sigbank::Error>(())
 //! ```
 
+mod annotations;
 mod batches;
 mod dataset;
 mod digest;
@@ -61,6 +63,10 @@ mod spool;
 mod verify;
 mod view;
 
+pub use annotations::{
+    AnnotationCatalog, AnnotationOptions, AnnotationRow, AnnotationSet, AnnotationShard, AnnotationStatus,
+    publish_annotation_shards, publish_annotations, write_annotation_shard,
+};
 pub use batches::Batches;
 pub use dataset::{Dataset, ReadInstruction};
 pub use digest::Digest;

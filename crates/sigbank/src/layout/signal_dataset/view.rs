@@ -1,7 +1,9 @@
 //! A selection of records, and publishing it.
 
+use super::annotations::{AnnotationOptions, AnnotationRow, AnnotationSet, publish_annotations};
 use super::batches::Batches;
 use super::dataset::Dataset;
+use super::digest::Digest;
 use super::documents::{Place, Reference, Shard};
 use super::publish::{Publication, check_names, not_another, publish, publish_entries};
 use super::read::StoredRecord;
@@ -79,7 +81,7 @@ impl View {
     }
 
     /// Publishes it as a dataset of its own that refers to the objects of this one by absolute paths: they must stay where they are.
-    /// `publication.metadata` gets the mark `reference_dataset`.
+    /// `publication.metadata` gets the mark `reference_dataset`. Annotations go along.
     ///
     /// # Errors
     /// `Unsupported` where the objects have no absolute path; those of [`publish`].
@@ -91,10 +93,12 @@ impl View {
         let most = if options.compat { 1 } else { MOST_INDICES };
         let folder: String = publication.snapshot_id.chars().take(2).collect();
         let entries = Entries { view: self, next: 0, most, compat: options.compat };
-        publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options)
+        let sets = self.sets(&**store)?;
+        let published = publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options)?;
+        self.project(&sets, published)
     }
 
-    /// Copies its records into a dataset of its own, in shards of `records_per_shard`.
+    /// Copies its records into a dataset of its own, in shards of `records_per_shard`. Annotations go along.
     ///
     /// # Errors
     /// `Invalid` for shards of no records; those of [`write_shard`] and [`publish`], and of reading.
@@ -111,6 +115,7 @@ impl View {
         }
         check_names(publication)?;
         not_another(&**store, publication, options)?;
+        let sets = self.sets(&**store)?;
         let mut shards = Vec::new();
         for (number, ordinals) in self.ordinals.chunks(per_shard).enumerate() {
             let batches: Batches<StoredRecord> = self.dataset.batches_of(ordinals.into());
@@ -121,7 +126,35 @@ impl View {
             let work_id = format!("{}-{number:08}", publication.snapshot_id);
             shards.push(write_shard(&**store, records, &work_id, 0, options)?);
         }
-        publish(store, &shards, &Publication { expected_work_ids: None, ..publication.clone() }, options)
+        let published = publish(store, &shards, &Publication { expected_work_ids: None, ..publication.clone() }, options)?;
+        self.project(&sets, published)
+    }
+
+    /// The annotation sets of the dataset, which go along.
+    fn sets(&self, target: &dyn Store) -> Result<Vec<AnnotationSet>> {
+        let catalog = self.dataset.annotations()?;
+        let sets: Vec<AnnotationSet> = catalog.names().map(|name| catalog.open(name)).collect::<Result<_>>()?;
+        if !sets.is_empty() && !target.capabilities().compare_and_swap {
+            return Err(Error::unsupported(
+                "the dataset has annotations, and this store cannot keep any: it has no compare and swap",
+            )
+            .at(target.location()));
+        }
+        Ok(sets)
+    }
+
+    /// Annotates the published view as the dataset is. The names of the publications tell what they are of, so that doing it again
+    /// completes it.
+    fn project(&self, sets: &[AnnotationSet], published: Dataset) -> Result<Dataset> {
+        for set in sets {
+            let rows = self.ordinals.iter().zip(0..);
+            let rows = rows.map(|(&ordinal, source_index)| Ok(AnnotationRow { source_index, ..set.row(ordinal)? }));
+            let of = format!("{}:{}:{}", set.source_snapshot_id(), set.publication_id(), published.snapshot_id());
+            let publication_id = Digest::of(of.as_bytes()).to_string().get(..32).map(String::from);
+            let options = AnnotationOptions { publication_id, metadata: set.metadata().clone(), ..Default::default() };
+            publish_annotations(&published, set.name(), rows, &options)?;
+        }
+        Ok(published)
     }
 }
 

@@ -4,13 +4,13 @@ use super::*;
 use sigbank_format::FormatError;
 use sigbank_format::model::json::{Limits, Parser};
 
-type Fields<T> = sigbank_format::Result<T>;
+pub(in super::super) type Fields<T> = sigbank_format::Result<T>;
 
 fn wrong(message: impl Into<String>) -> FormatError {
     FormatError::corrupt(message)
 }
 
-fn need<T>(value: Option<T>, key: &str) -> Fields<T> {
+pub(in super::super) fn need<T>(value: Option<T>, key: &str) -> Fields<T> {
     value.ok_or_else(|| wrong(format!("the key '{key}' is missing")))
 }
 
@@ -95,7 +95,7 @@ fn text(p: &mut Parser<'_>, what: &str) -> Fields<String> {
     if text.is_empty() { Err(wrong(format!("the {what} is empty"))) } else { Ok(text.into_owned()) }
 }
 
-fn reference(p: &mut Parser<'_>, anywhere: bool) -> Fields<Reference> {
+pub(in super::super) fn reference(p: &mut Parser<'_>, anywhere: bool) -> Fields<Reference> {
     let (mut path, mut stored_bytes, mut sha256) = (None, None, None);
     p.object(|p, key| {
         match &*key {
