@@ -5,6 +5,9 @@ use serde_json::json;
 use sigbank::layout::{self, Summary};
 use std::io::Write;
 
+/// Types stand below one another up to names of so many characters.
+const WIDEST: usize = 40;
+
 /// Tell what a dataset holds: counts, sizes and root checksum on one line that can be quoted, then the details
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +46,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if !summary.storage.is_empty() {
         writeln!(out, "  {}", summary.storage)?;
     }
-    let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+    // A long name moves its own line alone.
+    let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).min(WIDEST);
     for field in &source.schema().fields {
         writeln!(out, "  {:<width$} {}", field.name, text::kind(&field.ty))?;
     }

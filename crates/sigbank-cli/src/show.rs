@@ -2,9 +2,10 @@
 
 use crate::{Failure, text, wave};
 use serde_json::{Value, json};
+use sigbank::Error;
 use sigbank::convert::magnitudes;
-use sigbank::{Error, layout};
-use sigbank_format::model::{DType, FieldType, Kind};
+use sigbank::layout::{self, Stored};
+use sigbank_format::model::{DType, Field, FieldType, Kind};
 use std::io::Write;
 
 /// Most channels of one signal that are drawn.
@@ -55,19 +56,28 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         };
         args.field.iter().map(place).collect::<Result<_, _>>()?
     };
-    let record = layout::read(&*source, &split, &[args.index], &fields)?.into_iter().next().unwrap_or_default();
+    let record = layout::read_stored(&*source, &split, &[args.index], &fields)?.into_iter().next().unwrap_or_default();
     let shown = fields.iter().filter_map(|&f| known.get(f)).zip(&record);
     if args.json {
-        let values: serde_json::Map<String, Value> = shown.map(|(f, bytes)| (f.name.clone(), summary(&f.ty, bytes))).collect();
+        let one = |(field, value): (&Field, &Stored)| {
+            let mut told = summary(value.ty.as_ref().unwrap_or(&field.ty), &value.bytes);
+            if let (Some(ty), Some(told)) = (&value.ty, told.as_object_mut()) {
+                told.insert("stored_as".into(), json!(text::kind(ty)));
+            }
+            (field.name.clone(), told)
+        };
+        let values: serde_json::Map<String, Value> = shown.map(one).collect();
         writeln!(out, "{}", json!({"split": split, "index": args.index, "values": values}))?;
         return Ok(());
     }
     let width = args.width.map_or_else(|| usize::from(console::Term::stdout().size().1).min(100), usize::from);
     let of = splits.iter().find(|s| s.name == split).map_or(0, |s| s.records);
     writeln!(out, "{} {split} {} of {}", args.dataset, args.index, text::count(of))?;
-    for (field, bytes) in shown {
-        writeln!(out, "{} {}: {}", field.name, text::kind(&field.ty), describe(&summary(&field.ty, bytes)))?;
-        if let FieldType::Array { dtype, shape } = &field.ty {
+    for (field, Stored { ty, bytes }) in shown {
+        let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", text::kind(ty))).unwrap_or_default();
+        let ty = ty.as_ref().unwrap_or(&field.ty);
+        writeln!(out, "{} {}{stored_as}: {}", field.name, text::kind(&field.ty), describe(&summary(ty, bytes)))?;
+        if let FieldType::Array { dtype, shape } = ty {
             draw(dtype, shape, bytes, width, out)?;
         }
     }

@@ -1,14 +1,14 @@
 //! `sigbank.open`: a dataset whatever its layout.
 
 use crate::errors::{missing_split, raise};
-use crate::give::own;
+use crate::give::as_stored;
 use crate::iterate::BatchIterator;
 use crate::values::descr;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
 use sigbank::format::model::FieldType;
-use sigbank::layout::Source;
+use sigbank::layout::{Source, Stored};
 use sigbank::loader::{Options, Shuffle};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,23 +109,14 @@ impl Dataset {
 
     fn read<'py>(&self, py: Python<'py>, split: &str, ordinals: &[u64]) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let fields: Vec<usize> = (0..self.source.schema().fields.len()).collect();
-        let rows = py.detach(|| sigbank::layout::read(&*self.source, split, ordinals, &fields)).map_err(raise)?;
-        let numpy = PyModule::import(py, "numpy")?;
-        rows.iter().map(|row| self.example(&numpy, row)).collect()
+        let rows = py.detach(|| sigbank::layout::read_stored(&*self.source, split, ordinals, &fields)).map_err(raise)?;
+        rows.iter().map(|row| self.example(py, row)).collect()
     }
 
-    fn example<'py>(&self, numpy: &Bound<'py, PyModule>, row: &[Vec<u8>]) -> PyResult<Bound<'py, PyDict>> {
-        let py = numpy.py();
+    fn example<'py>(&self, py: Python<'py>, row: &[Stored]) -> PyResult<Bound<'py, PyDict>> {
         let example = PyDict::new(py);
-        for (field, bytes) in self.source.schema().fields.iter().zip(row) {
-            let value = match (&field.ty, descr(py, &field.ty)?) {
-                (FieldType::Array { shape, .. }, Some(d)) => {
-                    let writable = pyo3::types::PyByteArray::new(py, bytes);
-                    numpy.call_method1("frombuffer", (writable, d))?.call_method1("reshape", (PyTuple::new(py, shape)?,))?
-                }
-                _ => own(py, &field.ty, bytes)?,
-            };
-            example.set_item(&field.name, value)?;
+        for (field, value) in self.source.schema().fields.iter().zip(row) {
+            example.set_item(&field.name, as_stored(py, &field.ty, value)?)?;
         }
         Ok(example)
     }
@@ -237,8 +228,10 @@ impl Dataset {
     ///         where shards are decoded as a whole.
     ///
     /// Raises:
-    ///     CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field. Checksums
-    ///         are not compared on reading: that is what `verify` does.
+    ///     CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field. The shards'
+    ///         checksums in their lists are not compared on reading: that is what `verify` does. Those inside npz shards are, once
+    ///         for each shard and before its first value.
+    ///     UnsupportedError: while iterating, where values are stored as another type than the declared one, which an index keeps.
     #[pyo3(
         signature = (split, batch_size, shuffle=None, seed=Whole(0), *, epochs=Some(Whole(1)), fields=None, threads=Whole(0), start=Whole(0), drop_last=false, prefetch_bytes=None),
         text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"

@@ -1,9 +1,11 @@
 //! Values of a batch as Python gets them.
 
 use crate::convert::{ArrayKind, Buffer};
+use crate::errors::raise;
 use crate::values::descr;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyList, PyString, PyTuple};
 use sigbank::format::model::{FieldType, Schema};
 use sigbank::loader::{Column, PooledBuf, Stored};
 
@@ -13,6 +15,8 @@ pub struct Giver {
     ty: FieldType,
     kind: Option<ArrayKind>,
     objects: bool,
+    /// A value was handed out that is not what is stored, and it was said.
+    warned: bool,
 }
 
 /// The givers of some fields of a schema, all of them by default.
@@ -24,7 +28,7 @@ pub fn givers(py: Python<'_>, schema: &Schema, fields: Option<&[usize]>) -> PyRe
             (FieldType::Array { shape, .. }, Some(d)) => Some(ArrayKind::new(d, shape)),
             _ => None,
         };
-        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind, objects: false })
+        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind, objects: false, warned: false })
     };
     chosen.map(one).collect()
 }
@@ -81,9 +85,41 @@ impl Giver {
             (Held::Var(values), _) => own(py, &self.ty, values.get(row).map(Vec::as_slice).unwrap_or_default()),
             (Held::Stored(values), _) => {
                 let value = values.get(row).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("row {row}")))?;
-                array(py, value.ty.as_ref().unwrap_or(&self.ty), &value.bytes)
+                let given = as_stored(py, &self.ty, value)?;
+                match &value.ty {
+                    Some(stored) => self.as_reference(given, stored),
+                    None => Ok(given),
+                }
             }
         }
+    }
+
+    /// A value that is stored as another type as the Sedpack reference hands it out: what is declared as `int` or `str` goes through
+    /// Python's `int()` or `str()`. Where that changes it (2.5 to 2), a warning says so once.
+    fn as_reference<'py>(&mut self, stored: Bound<'py, PyAny>, ty: &FieldType) -> PyResult<Bound<'py, PyAny>> {
+        let py = stored.py();
+        let class = match self.ty {
+            FieldType::Int => py.get_type::<PyInt>(),
+            FieldType::Str => py.get_type::<PyString>(),
+            FieldType::Array { .. } | FieldType::Bytes { .. } => return Ok(stored),
+        };
+        let (name, declared) = (self.name.bind(py).to_string(), &self.ty);
+        let elsewhere = "sigbank.open(path)[i] gives values as they are stored";
+        let given = class.call1((&stored,)).map_err(|e| {
+            let what = format!("attribute '{name}': {ty} is stored where {declared} is declared, and {}", e.value(py));
+            raise(sigbank::Error::unsupported(what).remedy(elsewhere))
+        })?;
+        if !self.warned && !given.eq(&stored).unwrap_or(false) {
+            self.warned = true;
+            let text = format!(
+                "attribute '{name}': {ty} is stored where {declared} is declared; {} is handed out as {}, as sedpack does. {elsewhere}",
+                stored.repr()?,
+                given.repr()?
+            );
+            let text = std::ffi::CString::new(text.replace('\0', "\\0"))?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+        }
+        Ok(given)
     }
 
     /// All rows of a column: an array, or a list of what is no array.
@@ -104,6 +140,16 @@ impl Giver {
         if matches!(self.ty, FieldType::Str | FieldType::Bytes { .. }) {
             (self.ty, self.objects) = (FieldType::Bytes { len: None }, true);
         }
+    }
+}
+
+/// A value as it is stored: a declared `int` or `str` that is stored as something else as NumPy's scalar (or array, where it has a
+/// shape).
+pub fn as_stored<'py>(py: Python<'py>, declared: &FieldType, value: &Stored) -> PyResult<Bound<'py, PyAny>> {
+    let array = array(py, value.ty.as_ref().unwrap_or(declared), &value.bytes)?;
+    match (declared, &value.ty) {
+        (FieldType::Array { .. }, _) | (_, None) => Ok(array),
+        _ => array.get_item(PyTuple::empty(py)),
     }
 }
 

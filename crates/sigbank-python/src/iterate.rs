@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 struct Pull {
     loader: Loader,
     givers: Vec<Giver>,
-    /// How to begin again where arrays are met that are stored as another type than declared: only single examples can be.
+    /// How to begin again where values are met that are stored as another type than declared: only single examples can be.
     again: Option<(Arc<dyn Source>, Options)>,
 }
 
@@ -188,7 +188,7 @@ impl Chain {
 
 /// Examples one by one, as dicts. Threads may share one: each example goes to one of them.
 #[pyclass(frozen, module = "sigbank._native")]
-pub struct ExampleIterator(Mutex<Examples>);
+pub struct ExampleIterator(Mutex<Examples>, String);
 
 struct Examples {
     feed: Feed,
@@ -200,15 +200,17 @@ struct Examples {
 impl ExampleIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
         let options = in_chunks(&**source, options)?;
-        Ok(Self::of(Feed::One(Box::new(Pull::singles(py, source, options)?))))
+        let label = format!("ExampleIterator({}, split {:?})", source.location(), options.split);
+        Ok(Self::of(Feed::One(Box::new(Pull::singles(py, source, options)?)), label))
     }
     pub fn chain(mut chain: Chain) -> PyResult<Self> {
         chain.options = in_chunks(&*chain.source, chain.options)?;
         chain.singles = true;
-        Ok(Self::of(Feed::Chain(Box::new(chain))))
+        let label = format!("ExampleIterator({}, a stream of shards)", chain.source.location());
+        Ok(Self::of(Feed::Chain(Box::new(chain)), label))
     }
-    fn of(feed: Feed) -> Self {
-        Self(Mutex::new(Examples { feed, rows: 0, row: 0, held: Vec::new() }))
+    fn of(feed: Feed, label: String) -> Self {
+        Self(Mutex::new(Examples { feed, rows: 0, row: 0, held: Vec::new() }), label)
     }
 }
 
@@ -216,6 +218,10 @@ impl ExampleIterator {
 impl ExampleIterator {
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
+    }
+
+    fn __repr__(&self) -> &str {
+        &self.1
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
@@ -251,7 +257,7 @@ fn in_chunks(source: &dyn Source, options: Options) -> PyResult<Options> {
 
 /// Batches, as dicts of arrays (lists for what is no array).
 #[pyclass(frozen, module = "sigbank._native")]
-pub struct BatchIterator(Mutex<Batches>);
+pub struct BatchIterator(Mutex<Batches>, String);
 
 struct Batches {
     feed: Feed,
@@ -263,17 +269,20 @@ struct Batches {
 
 impl BatchIterator {
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
-        Ok(Self(Mutex::new(Batches { feed: Feed::One(Box::new(Pull::new(py, source, options)?)), rebatch: None, short: None })))
+        let label = format!("BatchIterator({}, split {:?}, batches of {})", source.location(), options.split, options.batch_size);
+        let feed = Feed::One(Box::new(Pull::new(py, source, options)?));
+        Ok(Self(Mutex::new(Batches { feed, rebatch: None, short: None }), label))
     }
     /// Batches whose text and bytes are arrays of `bytes` objects.
     pub fn of_objects(self) -> Self {
         let mut batches = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         batches.feed.givers().iter_mut().for_each(Giver::give_objects);
-        Self(Mutex::new(batches))
+        Self(Mutex::new(batches), self.1)
     }
     pub fn chain(chain: Chain) -> Self {
-        let rebatch = Some(chain.options.batch_size);
-        Self(Mutex::new(Batches { feed: Feed::Chain(Box::new(chain)), rebatch, short: None }))
+        let size = chain.options.batch_size;
+        let label = format!("BatchIterator({}, a stream of shards, batches of {size})", chain.source.location());
+        Self(Mutex::new(Batches { feed: Feed::Chain(Box::new(chain)), rebatch: Some(size), short: None }), label)
     }
 }
 
@@ -318,6 +327,10 @@ fn part<'py>(batch: &Bound<'py, PyDict>, from: usize, to: usize) -> PyResult<Bou
 impl BatchIterator {
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
+    }
+
+    fn __repr__(&self) -> &str {
+        &self.1
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {

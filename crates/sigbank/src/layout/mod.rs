@@ -6,7 +6,8 @@ pub mod signal_dataset;
 mod source;
 mod summary;
 
-pub use source::{Collected, RowSink, Source, Split, Units, Verified, fixed_lens, read};
+pub(crate) use source::stored_as;
+pub use source::{Collected, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
 pub use summary::{Summary, summary};
 
 use crate::error::{Error, Result};

@@ -83,15 +83,38 @@ pub trait RowSink {
     fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]>;
 
     /// As [`RowSink::place`], for a value that is stored as another type than the schema declares (Sedpack's npz shards may hold
-    /// such values).
+    /// such values). The source puts the field's name before an error.
     ///
     /// # Errors
     /// `Unsupported` by default: most consumers lay values out by the schema.
     fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
-        let _ = (row, len);
-        Err(Error::unsupported(format!("field {field} of those asked for is stored as {stored}, which is not what is declared"))
-            .remedy("read single examples, which keep the stored type, or write the dataset again with its values cast"))
+        let _ = (row, field, len);
+        Err(stored_as(stored))
     }
+
+    /// Whether the consumer goes through whole units, though it may ask for some records at a time, and so hands nothing out before
+    /// the checksums inside a unit have been compared where that takes reading all of it (of npz: the members'). False by default,
+    /// for who wants a few records of a unit.
+    fn goes_through_units(&self) -> bool {
+        false
+    }
+}
+
+/// The refusal of a value that is stored as another type than the declared one.
+pub(crate) fn stored_as(stored: &FieldType) -> Error {
+    Error::unsupported(format!("{stored} is stored, which is not what is declared, and only single examples keep that")).remedy(
+        "read the examples one by one (in Python: sigbank.open(path)[i], or as_numpy_iterator of sigbank.sedpack), or write the \
+             dataset again with its values cast",
+    )
+}
+
+/// One value with the type it is stored as.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stored {
+    /// Its type, where that is not the declared one.
+    pub ty: Option<FieldType>,
+    /// Its bytes; of an array the elements in C order, little-endian.
+    pub bytes: Vec<u8>,
 }
 
 /// What [`Source::verify`] found when nothing was wrong.
@@ -141,40 +164,70 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn root_digest(&self) -> Result<String>;
 }
 
-/// A [`RowSink`] that keeps each value as bytes of its own: for single records, not for speed.
+/// A [`RowSink`] that keeps each value as bytes of its own, and as it is stored: for single records, not for speed.
 #[derive(Debug, Default)]
 pub struct Collected {
     fields: usize,
-    values: Vec<Vec<u8>>,
+    values: Vec<Stored>,
 }
 
 impl Collected {
     /// Room for `rows` records of `fields` values.
     pub fn new(rows: usize, fields: usize) -> Self {
-        Self { fields, values: vec![Vec::new(); rows.saturating_mul(fields)] }
+        Self { fields, values: vec![Stored::default(); rows.saturating_mul(fields)] }
     }
     /// The values, record by record.
     pub fn into_values(self) -> Vec<Vec<u8>> {
+        self.values.into_iter().map(|v| v.bytes).collect()
+    }
+    /// The values, record by record, with the types of those that are not stored as declared.
+    pub fn into_stored(self) -> Vec<Stored> {
         self.values
+    }
+    fn slot(&mut self, row: usize, field: usize, stored: Option<&FieldType>, len: usize) -> Result<&mut [u8]> {
+        let slot = self
+            .values
+            .get_mut(row * self.fields + field)
+            .ok_or_else(|| Error::invalid(format!("no place for record {row}, field {field}")))?;
+        slot.ty = stored.cloned();
+        slot.bytes.resize(len, 0);
+        Ok(&mut slot.bytes)
     }
 }
 
 impl RowSink for Collected {
     fn place(&mut self, row: usize, field: usize, len: usize) -> Result<&mut [u8]> {
-        let slot = self
-            .values
-            .get_mut(row * self.fields + field)
-            .ok_or_else(|| Error::invalid(format!("no place for record {row}, field {field}")))?;
-        slot.resize(len, 0);
-        Ok(slot)
+        self.slot(row, field, None, len)
+    }
+    fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
+        self.slot(row, field, Some(stored), len)
     }
 }
 
 /// Reads whole records by ordinal, in the caller's order, repeated ones included: for each record, each field's bytes.
 ///
 /// # Errors
-/// `NotFound` names an ordinal past the end; else as [`Source::read_unit`].
+/// `NotFound` names an ordinal past the end; `Unsupported` where a value is stored as another type than the declared one
+/// ([`read_stored`] gives those); else as [`Source::read_unit`].
 pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]) -> Result<Vec<Vec<Vec<u8>>>> {
+    let rows = read_stored(source, split, ordinals, fields)?.into_iter().map(|row| {
+        let values = row.into_iter().zip(fields).map(|(value, &at)| match value.ty {
+            None => Ok(value.bytes),
+            Some(ty) => {
+                let name = source.schema().fields.get(at).map_or("", |f| &f.name);
+                Err(stored_as(&ty).within(format!("field '{name}'")).at(source.location()))
+            }
+        });
+        values.collect()
+    });
+    rows.collect()
+}
+
+/// As [`read`], with values as they are stored: with their type where that is not the declared one.
+///
+/// # Errors
+/// `NotFound` names an ordinal past the end; else as [`Source::read_unit`].
+pub fn read_stored(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]) -> Result<Vec<Vec<Stored>>> {
     let units = source.units(split)?;
     let mut places = Vec::with_capacity(ordinals.len());
     for (row, &ordinal) in ordinals.iter().enumerate() {
@@ -192,7 +245,7 @@ pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]
         wanted.dedup();
         let mut out = Collected::new(wanted.len(), fields.len());
         source.read_unit(split, unit, &wanted, fields, &mut out)?;
-        let values = out.into_values();
+        let values = out.into_stored();
         for &(_, index, row) in run {
             let at = wanted.partition_point(|&w| w < index) * fields.len();
             if let (Some(slot), Some(v)) = (rows.get_mut(row), values.get(at..at + fields.len())) {

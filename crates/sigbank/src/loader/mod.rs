@@ -14,6 +14,7 @@ mod plan;
 mod pool;
 mod rows;
 
+pub use crate::layout::Stored;
 pub use order::Shuffle;
 pub use pool::PooledBuf;
 
@@ -59,8 +60,8 @@ pub struct Options {
     /// Bytes of records to read ahead, beyond what the shuffle needs. None: some batches, or two units where units are decoded as a
     /// whole.
     pub prefetch_bytes: Option<usize>,
-    /// Whether arrays that are stored as another type than the schema declares are handed out as they are, in a
-    /// [`Column::Stored`] a field of arrays; without it they are an `Unsupported` error.
+    /// Whether arrays, integers and texts that are stored as another type than the schema declares are handed out as they are, in a
+    /// [`Column::Stored`] a field of arrays, `int` or `str`; without it they are an `Unsupported` error.
     pub as_stored: bool,
 }
 
@@ -91,17 +92,8 @@ pub enum Column {
     Fixed(PooledBuf),
     /// Values of any size, row by row.
     Var(Vec<Vec<u8>>),
-    /// Arrays that may be of other types than the one declared, row by row ([`Options::as_stored`]).
+    /// Values that may be of other types than the one declared, row by row ([`Options::as_stored`]).
     Stored(Vec<Stored>),
-}
-
-/// One array as it is stored.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Stored {
-    /// Its type, where that is not the declared one.
-    pub ty: Option<FieldType>,
-    /// Its elements, in C order and little-endian.
-    pub bytes: Vec<u8>,
 }
 
 /// Some records, column by column.
@@ -179,7 +171,7 @@ impl Loader {
             (Some(field), Some(&len)) => Ok(FieldSpec {
                 name: field.name.clone(),
                 len,
-                as_stored: options.as_stored && matches!(field.ty, FieldType::Array { .. }),
+                as_stored: options.as_stored && !matches!(field.ty, FieldType::Bytes { .. }),
             }),
             _ => Err(Error::invalid(format!("field {at} is asked for, but there are {}", lens.len())).at(source.location())),
         });

@@ -14,7 +14,7 @@
 use super::pool::{Pool, PooledBuf};
 use super::{Column, Fields, Stored};
 use crate::error::{Error, Result};
-use crate::layout::RowSink;
+use crate::layout::{RowSink, stored_as};
 use sigbank_format::model::FieldType;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -206,11 +206,7 @@ impl Filling<'_> {
             return Err(Error::invalid(format!("field {field} of {} asked for", self.fields.len())));
         };
         if let Some(stored) = stored.filter(|_| !spec.as_stored) {
-            return Err(Error::unsupported(format!(
-                "field '{}' is stored as {stored}, which is not what is declared, and cannot be batched",
-                spec.name
-            ))
-            .remedy("read single examples, which keep the stored type, or write the dataset again with its values cast"));
+            return Err(stored_as(stored));
         }
         if stored.is_none() && spec.len.is_some_and(|want| want != len) {
             let want = spec.len.unwrap_or(0);
@@ -260,6 +256,9 @@ impl RowSink for Filling<'_> {
     }
     fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
         self.value(row, field, Some(stored), len)
+    }
+    fn goes_through_units(&self) -> bool {
+        true
     }
 }
 

@@ -67,6 +67,11 @@ class Dataset(DatasetIteration):
             raise DatasetExistsError(root) from None
         return Dataset(root, allow_newer=True)
 
+    def __repr__(self) -> str:
+        info = self._info
+        splits = ", ".join(f"{name} {split.number_of_examples}" for name, split in info.splits.items()) or "empty"
+        return f"Dataset({str(self.path)!r}, {info.dataset_structure.shard_file_type} shards, {splits})"
+
     def _reload(self) -> None:
         """Take over what the dataset's root says by now."""
         self._saved = DatasetInfo.model_validate_json(self._native.info())

@@ -124,7 +124,8 @@ fn arrays_of_another_type_are_kept_where_they_are_wanted_and_refused_elsewhere()
     let mut filling = Filling::claim(&strict, &batches, vec![(0, 0)], &GO).unwrap();
     let refused = filling.place_as(0, 0, &stored, 16).unwrap_err();
     assert_eq!(refused.code(), Code::Unsupported);
-    assert!(refused.to_string().contains("'a' is stored as float64[2]"), "{refused}");
+    assert!(refused.message().starts_with("float64[2] is stored, which is not what is declared"), "{refused}");
+    assert!(filling.goes_through_units());
     drop(filling);
 
     let loose = vec![FieldSpec { name: "a".into(), len: Some(3), as_stored: true }];
