@@ -168,6 +168,13 @@ pub trait Store: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Deletes what killed writers left half-written and is older than `older_than`, never what a living one writes, and says how
+    /// many files that were. A store that publishes whole objects only has none.
+    fn sweep(&self, older_than: Duration) -> Result<usize> {
+        let _ = older_than;
+        Ok(0)
+    }
+
     // Conveniences, overridden where a store can do better.
 
     /// Takes away all that is below the directory `dir`. No error when there is nothing. What someone else puts there meanwhile

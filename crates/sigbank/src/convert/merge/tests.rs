@@ -1,7 +1,7 @@
 use super::super::rewrite::tests::*;
 use super::*;
 use crate::error::Code;
-use crate::layout::sedpack::FillerOptions;
+use crate::layout::sedpack::{FillerOptions, RepairOptions};
 use crate::uri::RelPath;
 use serde_json::json;
 
@@ -100,7 +100,8 @@ fn unknown_keys_empty_splits_and_the_highest_version_are_kept() {
     let only = shard(&b, "train", 0);
     std::fs::remove_file(only).unwrap();
     let dataset = Dataset::open(&b, Default::default()).unwrap();
-    dataset.repair(&dataset.plan_repair(&mut |_, _| true).unwrap()).unwrap();
+    let gone = RepairOptions { lost_for_good: true, ..Default::default() };
+    dataset.repair(&dataset.plan_repair_with(&gone, &mut |_, _| true).unwrap()).unwrap();
     let empty = dir.path().join("empty");
     all(&[&b], &empty).unwrap();
     assert_eq!(counts(&empty), [("train".into(), 0, 0)]);

@@ -25,7 +25,7 @@ pub use bench::decode_all;
 pub use filler::{Adopted, Filler, FillerOptions, Written};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
-pub use repair::{RepairAction, RepairKind, RepairNote, RepairPlan};
+pub use repair::{RepairAction, RepairKind, RepairNote, RepairOptions, RepairPlan};
 pub use sink::SedpackSink;
 pub use structure::{ShardFileType, Structure};
 pub use transfer::{Assembly, Origin};

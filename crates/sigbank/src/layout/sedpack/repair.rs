@@ -1,9 +1,12 @@
 //! Repairing a dataset: a plan of what to do, which changes nothing, and carrying it out in one commit.
 //!
-//! What is listed and not there, or not as it was written, is dropped; what is there, whole and not listed is adopted; lists that
+//! What is listed and not there, or not as it was written, is dropped; what is there, whole and not listed is adopted (but what looks
+//! like the copy of a listed shard is told of and left out); lists that
 //! are lost or do not fit are built anew from what is left, and counts and checksums from the lowest list up to the root. No shard
 //! file is changed, moved or deleted.
 
+mod candidates;
+mod copies;
 mod dropped;
 mod examine;
 mod plan;
@@ -22,12 +25,17 @@ use crate::error::{Code, Error, Result};
 use crate::store::{Expected, LockGuard, Store, lock};
 use crate::uri::RelPath;
 use bytes::Bytes;
+use candidates::Candidates;
 use examine::{Examiner, Subject, Verdict};
-use plan::{Candidates, decide};
+use plan::decide;
 use sigbank_format::checksum::digest_all;
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::Duration;
 use survey::Survey;
+
+/// For how long nothing was written to a temporary file that is swept. Between making one and locking it a process takes far less.
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// What is done to one shard or list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +54,8 @@ pub enum RepairKind {
     AdoptList,
     /// A list is written anew, or the pointer to it is.
     RebuildList,
+    /// Shards that a lost or damaged list told of are listed no longer: which ones, nothing says.
+    LoseShards,
 }
 
 impl RepairKind {
@@ -63,7 +73,12 @@ impl RepairKind {
             Self::AdoptShard => "adopt",
             Self::AdoptList => "adopt list",
             Self::RebuildList => "rebuild list",
+            Self::LoseShards => "lose",
         }
+    }
+
+    fn of_shard(self) -> bool {
+        matches!(self, Self::DropShard | Self::CorrectShard | Self::AdoptShard)
     }
 }
 
@@ -78,6 +93,8 @@ pub struct RepairAction {
     pub split: String,
     /// Examples that are dropped or adopted, or that the shard or the list itself holds now.
     pub examples: u64,
+    /// Shards that are dropped, adopted, corrected or lost; 0 where a list or a commit is dealt with.
+    pub shards: u64,
     /// Why, and where a damaged file stays.
     pub reason: String,
 }
@@ -87,8 +104,21 @@ pub struct RepairAction {
 pub struct RepairNote {
     /// The shard or list.
     pub path: RelPath,
+    /// Examples of a whole shard that is not adopted; 0 for all else.
+    pub examples: u64,
     /// Why.
     pub reason: String,
+}
+
+/// What a repair is told beforehand, see [`Dataset::plan_repair_with`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairOptions {
+    /// Also adopt what looks like a copy: a whole shard that nothing lists and that holds the bytes of exactly one listed shard. By
+    /// default it is left out and told of: so it looks when a writer was killed and run again.
+    pub adopt_copies: bool,
+    /// Where not a single shard file is there: they are gone for good, and not on a disk that is not mounted. By default such a dataset
+    /// is not emptied.
+    pub lost_for_good: bool,
 }
 
 /// What a repair will do, see [`Dataset::plan_repair`]. It holds for the state of the dataset that it was made of.
@@ -109,6 +139,8 @@ pub struct RepairPlan {
     aside: Vec<Bytes>,
     recheck: Vec<Subject>,
     rejected: Vec<Record>,
+    /// Whole shards that are not adopted: the record that a killed writer left of one is kept.
+    left: HashSet<RelPath>,
 }
 
 impl RepairPlan {
@@ -117,7 +149,18 @@ impl RepairPlan {
         self.actions.is_empty()
     }
 
-    /// Shards and examples of all actions of one kind.
+    /// Shards and examples that are listed no longer, those that nothing but a lost list told of included.
+    pub fn dropped(&self) -> (u64, u64) {
+        let all = self.actions.iter().filter(|a| matches!(a.kind, RepairKind::DropShard | RepairKind::LoseShards));
+        all.fold((0, 0), |(shards, examples), a| (shards + a.shards, examples + a.examples))
+    }
+
+    /// Whole shards that are not adopted, and their examples as far as they are known.
+    pub fn left_out(&self) -> (u64, u64) {
+        (self.left.len() as u64, self.notes.iter().map(|note| note.examples).sum())
+    }
+
+    /// Actions of one kind, and their examples.
     pub fn count(&self, kind: RepairKind) -> (u64, u64) {
         self.actions.iter().filter(|a| a.kind == kind).fold((0, 0), |(n, examples), a| (n + 1, examples + a.examples))
     }
@@ -145,6 +188,7 @@ impl Dataset {
     /// all) and stops the run by `false`.
     ///
     /// # Errors
+    /// `NotFound` where not one shard file is there (see [`RepairOptions::lost_for_good`]);
     /// `Corrupt` where the root cannot be read, or where all shards are as they were written and contradict `dataset_structure`;
     /// `Conflict` where a list is lost while a writer is at work, or the run was stopped; `Storage` where a file cannot be read for
     /// other reasons than its bytes, which is no proof of damage.
@@ -157,6 +201,7 @@ impl Dataset {
     /// let dataset = Dataset::create(dir.path(), info)?;
     /// let mut filler = dataset.filler(FillerOptions::default())?;
     /// filler.append("train", &[&[7]], None)?;
+    /// filler.append("test", &[&[8]], None)?;
     /// filler.finish()?;
     /// assert!(dataset.plan_repair(&mut |_, _| true)?.is_empty());
     /// let shard = dataset.shard_infos("train", 0, 1)?.remove(0);
@@ -168,6 +213,14 @@ impl Dataset {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn plan_repair(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<RepairPlan> {
+        self.plan_repair_with(&RepairOptions::default(), progress)
+    }
+
+    /// The same, with what is to be done in cases that need somebody's word.
+    ///
+    /// # Errors
+    /// As [`Dataset::plan_repair`].
+    pub fn plan_repair_with(&self, options: &RepairOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<RepairPlan> {
         let store = self.store();
         let mut survey = {
             // Where nothing can be written nobody else writes either.
@@ -183,7 +236,7 @@ impl Dataset {
         let subjects: Vec<&Subject> = candidates.all.iter().map(|c| &c.subject).collect();
         let examiner = Examiner { store, algorithms: &structure.algorithms, reader: &reader };
         let verdicts = examiner.all(&subjects, progress)?;
-        decide(&survey, candidates, verdicts)
+        decide(&survey, candidates, verdicts, options).map_err(|e| if e.path().is_some() { e } else { e.at(store.location()) })
     }
 
     /// Carries a plan out, in one commit: a repair that is killed has changed nothing, or is finished by the next writer or
@@ -237,10 +290,40 @@ impl Dataset {
             for found in progress::sessions(store)? {
                 // One that died meanwhile is the next repair's.
                 let all_planned = found.records.iter().all(|(_, r)| r.shard.path().is_ok_and(|p| planned.contains(p)));
-                found.session.filter(|_| all_planned).map_or(Ok(()), |session| session.end(store))?;
+                // Whoever wants them later finds what is known of those that are left out.
+                let none_left = found.records.iter().all(|(_, r)| r.shard.path().is_ok_and(|p| !plan.left.contains(p)));
+                found.session.filter(|_| all_planned && none_left).map_or(Ok(()), |session| session.end(store))?;
             }
         }
         self.refresh()
+    }
+
+    /// Deletes the temporary files of killed writers, which have lain unchanged for a minute, and says how many there were. Those of
+    /// living ones are locked and stay. Nothing is done where files cannot be locked or written, nor while another process commits.
+    ///
+    /// # Errors
+    /// `Storage` where a directory cannot be read or a file not be deleted.
+    ///
+    /// ```
+    /// # use sigbank::layout::sedpack::{Dataset, Info};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let structure = serde_json::json!({"saved_data_description": [{"name": "x", "dtype": "uint8", "shape": [1]}]});
+    /// # let info = Info::new(Default::default(), structure.as_object().cloned().unwrap_or_default())?;
+    /// let dataset = Dataset::create(dir.path(), info)?;
+    /// assert_eq!(dataset.sweep()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sweep(&self) -> Result<usize> {
+        let store = self.store();
+        let capabilities = store.capabilities();
+        if !capabilities.write || !capabilities.locks {
+            return Ok(0);
+        }
+        // Where this lock can be had, those of the files can be too.
+        match store.try_lock(ROOT_LOCK) {
+            Ok(Some(_guard)) => store.sweep(ABANDONED),
+            _ => Ok(0),
+        }
     }
 
     /// What is to be dropped may have been restored since.
@@ -249,7 +332,7 @@ impl Dataset {
         let reader = Reader::new(structure)?;
         let examiner = Examiner { store: self.store(), algorithms: &structure.algorithms, reader: &reader };
         for verdict in examiner.all(&subjects.iter().collect::<Vec<_>>(), &mut |_, _| true)? {
-            if matches!(verdict, Verdict::Whole | Verdict::Other(..)) {
+            if matches!(verdict, Verdict::Whole | Verdict::Other(..) | Verdict::OtherType(_)) {
                 return Err(changed().at(self.store().location()));
             }
         }

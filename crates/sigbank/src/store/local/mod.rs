@@ -344,6 +344,9 @@ impl Store for LocalStore {
         let create = || write::LogFile::new(&self.root, path, self.locate(path));
         Ok(Some(Box::new(create().map_err(|e| e.at(self.locate(path)))?)))
     }
+    fn sweep(&self, older_than: Duration) -> Result<usize> {
+        LocalStore::sweep(self, older_than)
+    }
     fn locate_lock(&self, name: &str) -> String {
         format!("{}/{}/{name}.lock", self.root.path.display(), self.private)
     }

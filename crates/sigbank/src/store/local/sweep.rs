@@ -2,7 +2,7 @@
 
 use super::LocalStore;
 use super::root::os;
-use super::write::TEMPORARY;
+use super::write::{TEMPORARY, not_offered};
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
@@ -71,8 +71,11 @@ fn delete_abandoned(dir: &OwnedFd, name: &str) -> Result<bool> {
         Err(Errno::NOENT) => return Ok(false),
         other => other.map_err(os)?,
     };
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        return Ok(false);
+    // Of an interrupted or refused attempt nothing is known, so the file stays; where there are no locks, its age must do.
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(e) if e == Errno::NOLCK || not_offered(e) => {}
+        Err(_) => return Ok(false),
     }
     match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(false),

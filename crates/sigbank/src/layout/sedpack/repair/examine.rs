@@ -26,6 +26,8 @@ pub(super) enum Verdict {
     Gone,
     /// Its bytes are not those that were written.
     Damaged(String),
+    /// As its entry says, or without one whole as it seems, but its values are not of the declared types: no damage.
+    OtherType(String),
     /// It cannot be read, although nothing says that its bytes were changed.
     Unreadable(String),
 }
@@ -46,6 +48,17 @@ pub(super) struct Examiner<'a> {
 /// A failure of the storage, a right that is missing: nothing that a repair may take for damage.
 fn is_damage(e: &Error) -> bool {
     matches!(e.code(), Code::Corrupt | Code::Unsupported | Code::Invalid | Code::Limit)
+}
+
+/// What a shard is that gives this error, which is no failure of the storage.
+fn unreadable(e: &Error) -> Verdict {
+    match e.code() {
+        Code::Unsupported => {
+            let remedy = e.remedy_text().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            Verdict::OtherType(format!("{}{remedy}", e.message()))
+        }
+        _ => Verdict::Unreadable(e.message().to_owned()),
+    }
 }
 
 impl Examiner<'_> {
@@ -94,7 +107,7 @@ impl Examiner<'_> {
 
     /// Looks at one; `buffer` is to read through.
     pub(super) fn one(&self, subject: &Subject, buffer: &mut [u8]) -> Result<Verdict> {
-        let failed = |e: Error| if is_damage(&e) { Ok(Verdict::Unreadable(e.message().to_owned())) } else { Err(e) };
+        let failed = |e: Error| if is_damage(&e) { Ok(unreadable(&e)) } else { Err(e) };
         match subject {
             Subject::Entry(shard) => self.entry(shard, buffer),
             Subject::File(path) => match self.digests(path, buffer)? {
@@ -133,8 +146,8 @@ impl Examiner<'_> {
         };
         match (self.count(path), probed) {
             (Err(e), _) if !is_damage(&e) => Err(e),
-            (Ok(count), Err(e)) if count == shard.examples => Ok(Verdict::Unreadable(e.message().to_owned())),
-            (Err(e), _) => Ok(Verdict::Unreadable(e.message().to_owned())),
+            (Ok(count), Err(e)) if count == shard.examples => Ok(unreadable(&e)),
+            (Err(e), _) => Ok(unreadable(&e)),
             (Ok(0), _) if shard.examples > 0 => Ok(Verdict::Unreadable("it holds no examples".into())),
             (Ok(count), _) => {
                 let mut raw = shard.to_value();

@@ -1,140 +1,44 @@
 //! What a repair will do: from what lies there and what each shard turned out to be to the lists as they should be. Nothing is
 //! read or written here.
 
+use super::candidates::{Candidate, Candidates, Origin};
+use super::copies::{self, Copy};
 use super::examine::{Subject, Verdict};
 use super::survey::{Found, Survey, Unfinished};
-use super::{RepairAction, RepairKind, RepairNote, RepairPlan};
+use super::{RepairAction, RepairKind, RepairNote, RepairOptions, RepairPlan};
 use crate::error::{Error, Result};
 use crate::layout::sedpack::ROOT;
-use crate::layout::sedpack::lists::{LIST, ListRef, ShardInfo, ShardsList};
+use crate::layout::sedpack::lists::{ListRef, ShardsList};
 use crate::layout::sedpack::progress::Record;
 use crate::layout::sedpack::relist::{Tree, split_of};
 use crate::uri::RelPath;
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// How a shard comes into question.
-#[derive(Debug, Clone, PartialEq)]
-enum Origin {
-    /// The root leads to its list.
-    Listed,
-    /// Nothing names its list.
-    Unnamed,
-    /// It stands in a worker's list that was kept aside.
-    Aside,
-    /// A killed writer of this path finished it.
-    Recorded(String),
-    /// An earlier repair dropped it.
-    Dropped,
-    /// Nothing but its file is there.
-    File,
-}
-
-/// A shard that may be listed.
-pub(super) struct Candidate {
-    origin: Origin,
-    list: RelPath,
-    path: RelPath,
-    pub(super) subject: Subject,
-}
-
-/// Every shard in question, in the order in which they will be listed, and shards that are listed twice.
-#[derive(Default)]
-pub(super) struct Candidates {
-    pub(super) all: Vec<Candidate>,
-    twice: Vec<(RelPath, u64)>,
-    /// Their files.
-    claimed: HashSet<RelPath>,
-}
-
-impl Candidates {
-    /// Takes the shards out of the survey's lists.
-    pub(super) fn of(survey: &mut Survey) -> Result<Self> {
-        let mut found = Self::default();
-        for list in &mut survey.named {
-            for shard in std::mem::take(&mut list.list.shards) {
-                let (path, examples) = (shard.path()?.clone(), shard.examples);
-                if !found.claim(Origin::Listed, &list.list.path, shard)? {
-                    found.twice.push((path, examples));
-                }
-            }
-        }
-        let free = survey.guarded.is_none();
-        for list in survey.unnamed.iter_mut().filter(|_| free) {
-            for shard in std::mem::take(&mut list.list.shards) {
-                found.claim(Origin::Unnamed, &list.list.path, shard)?;
-            }
-        }
-        for (own, record) in std::mem::take(&mut survey.recorded) {
-            found.claim(Origin::Recorded(own), &record.list, record.shard)?;
-        }
-        for list in survey.aside.iter_mut().filter(|_| free) {
-            for shard in std::mem::take(&mut list.shards) {
-                found.claim(Origin::Aside, &list.path, shard)?;
-            }
-        }
-        for Record { list, shard } in survey.files.iter().filter_map(|path| survey.dropped.get(path)) {
-            found.claim(Origin::Dropped, list, shard.clone())?;
-        }
-        for path in survey.files.iter().filter(|_| free) {
-            if found.claimed.insert(path.clone()) {
-                let list = path.parent().map_or_else(|| RelPath::parse(LIST), |dir| dir.join(LIST))?;
-                let subject = Subject::File(path.clone());
-                found.all.push(Candidate { origin: Origin::File, list, subject, path: path.clone() });
-            }
-        }
-        Ok(found)
-    }
-
-    /// False where another entry has the file already.
-    fn claim(&mut self, origin: Origin, list: &RelPath, shard: ShardInfo) -> Result<bool> {
-        let path = shard.path()?.clone();
-        if !self.claimed.insert(path.clone()) {
-            return Ok(false);
-        }
-        self.claimed.extend(shard.files.iter().map(|f| f.path.clone()));
-        self.all.push(Candidate { origin, list: list.clone(), path, subject: Subject::Entry(shard) });
-        Ok(true)
-    }
-}
-
-/// Bytes that are listed already: what a worker that was run again wrote twice.
-#[derive(Default)]
-struct Known(HashMap<String, Vec<(RelPath, String)>>);
-
-impl Known {
-    fn key(shard: &ShardInfo) -> Option<&String> {
-        shard.files.first().and_then(|f| f.checksums.first())
-    }
-    fn insert(&mut self, shard: &ShardInfo) -> Result<()> {
-        let metadata = serde_json::to_string(&shard.metadata).unwrap_or_default();
-        if let Some(key) = Self::key(shard) {
-            self.0.entry(key.clone()).or_default().push((shard.path()?.clone(), metadata));
-        }
-        Ok(())
-    }
-    /// The shard that holds the same bytes, and the same metadata where those are known.
-    fn twin(&self, shard: &ShardInfo, metadata_known: bool) -> Option<&RelPath> {
-        let metadata = serde_json::to_string(&shard.metadata).unwrap_or_default();
-        let twins = self.0.get(Self::key(shard)?)?;
-        twins.iter().find(|(_, m)| !metadata_known || *m == metadata).map(|(path, _)| path)
-    }
-}
 
 const STAYS: &str = "the file stays where it is";
 
 /// The plan, from a survey without its shards and the verdict on each candidate.
 ///
 /// # Errors
-/// `Corrupt` where shards have their checksums and none of them can be read: the structure is at fault then, not they.
-pub(super) fn decide(survey: &Survey, candidates: Candidates, verdicts: Vec<Verdict>) -> Result<RepairPlan> {
+/// `Corrupt` where shards have their checksums and none of them can be read: the structure is at fault then, not they. `NotFound`
+/// where no shard is there at all, unless the options say that they are lost.
+pub(super) fn decide(
+    survey: &Survey,
+    candidates: Candidates,
+    verdicts: Vec<Verdict>,
+    options: &RepairOptions,
+) -> Result<RepairPlan> {
     refuse_a_wrong_structure(survey, &candidates, &verdicts)?;
+    if !options.lost_for_good {
+        refuse_an_empty_disk(survey, &candidates, &verdicts)?;
+    }
+    let mut copies = copies::find(&candidates.all, &verdicts, options.adopt_copies);
     let Candidates { all, twice, claimed } = candidates;
     let mut deciding = Deciding {
         plan: RepairPlan { fingerprint: survey.fingerprint.clone(), guarded: survey.guarded.is_some(), ..Default::default() },
         tree: Tree::new(survey.info.splits(), survey.named.iter().map(|f| f.list.clone())),
         found: survey.named.iter().chain(&survey.unnamed).map(|f| (&f.list.path, f)).collect(),
-        known: all.iter().any(|c| c.origin != Origin::Listed).then(Known::default),
         adopted_lists: BTreeMap::new(),
+        accounted: HashMap::new(),
         rejected: survey.dropped.clone(),
     };
     let root = RelPath::parse(ROOT)?;
@@ -145,8 +49,8 @@ pub(super) fn decide(survey: &Survey, candidates: Candidates, verdicts: Vec<Verd
         }
         None => {}
     }
-    for (candidate, verdict) in all.into_iter().zip(verdicts) {
-        deciding.shard(candidate, verdict)?;
+    for (at, (candidate, verdict)) in all.into_iter().zip(verdicts).enumerate() {
+        deciding.shard(candidate, verdict, copies.remove(&at))?;
     }
     for (path, examples) in twice {
         deciding.act(RepairKind::DropShard, &path, examples, "it is listed twice; its first entry stays");
@@ -163,28 +67,64 @@ struct Deciding<'a> {
     plan: RepairPlan,
     tree: Tree,
     found: HashMap<&'a RelPath, &'a Found>,
-    /// None where nothing can be adopted.
-    known: Option<Known>,
-    /// Shards and examples of lists that nothing led to.
-    adopted_lists: BTreeMap<RelPath, (u64, u64)>,
+    /// Lists that nothing led to.
+    adopted_lists: BTreeMap<RelPath, Adopted>,
+    /// Examples and shards below a directory that are listed or were dropped.
+    accounted: HashMap<RelPath, (u64, u64)>,
     rejected: HashMap<RelPath, Record>,
+}
+
+#[derive(Default)]
+struct Adopted {
+    shards: u64,
+    examples: u64,
+    /// How many of the shards hold the bytes of others, and the first of those.
+    like: u64,
+    first: Option<RelPath>,
 }
 
 impl Deciding<'_> {
     fn act(&mut self, kind: RepairKind, path: &RelPath, examples: u64, reason: impl Into<String>) {
         let (path, split, reason) = (path.clone(), split_of(path).to_owned(), reason.into());
-        self.plan.actions.push(RepairAction { kind, path, split, examples, reason });
+        self.plan.actions.push(RepairAction { kind, path, split, examples, shards: u64::from(kind.of_shard()), reason });
     }
 
     fn note(&mut self, path: &RelPath, reason: String) {
-        self.plan.notes.push(RepairNote { path: path.clone(), reason });
+        self.plan.notes.push(RepairNote { path: path.clone(), examples: 0, reason });
     }
 
-    fn shard(&mut self, candidate: Candidate, verdict: Verdict) -> Result<()> {
-        let Candidate { origin, list, path, subject } = candidate;
+    /// A whole shard that is not adopted.
+    fn leave_out(&mut self, path: &RelPath, examples: u64, reason: String) {
+        self.plan.left.insert(path.clone());
+        self.plan.notes.push(RepairNote { path: path.clone(), examples, reason });
+    }
+
+    /// Counts what is there still, or told of as dropped, for every directory above.
+    fn account(&mut self, list: &RelPath, examples: u64, shards: u64) {
+        let mut dir = list.parent();
+        while let Some(at) = dir {
+            dir = at.parent();
+            let sums = self.accounted.entry(at).or_default();
+            *sums = (sums.0.saturating_add(examples), sums.1.saturating_add(shards));
+        }
+    }
+
+    fn shard(&mut self, candidate: Candidate, verdict: Verdict, copy: Option<Copy>) -> Result<()> {
+        let Candidate { origin, list, path, subject, .. } = candidate;
         let (shard, corrected) = match (verdict, subject) {
             (Verdict::Whole, Subject::Entry(shard)) => (shard, None),
             (Verdict::Other(shard, why), _) => (shard, Some(why)),
+            // An entry with the right checksums vouches for the shard.
+            (Verdict::OtherType(why), Subject::Entry(shard)) if origin != Origin::Aside => {
+                let stays = if origin == Origin::Listed { "it stays listed" } else { "adopted as it is" };
+                self.note(&path, format!("{stays}, for its bytes are as they were written: {why}"));
+                (shard, None)
+            }
+            (Verdict::OtherType(why), subject) => {
+                let examples = if let Subject::Entry(shard) = subject { shard.examples } else { 0 };
+                self.leave_out(&path, examples, format!("not adopted: {why}"));
+                return Ok(());
+            }
             (Verdict::Gone, subject) => return self.reject(origin, list, &path, subject, "its file is gone".into()),
             (Verdict::Damaged(why), subject) => return self.reject(origin, list, &path, subject, format!("{why}; {STAYS}")),
             (Verdict::Unreadable(why), subject) => {
@@ -192,19 +132,18 @@ impl Deciding<'_> {
             }
             (Verdict::Whole, Subject::File(_)) => return Ok(()),
         };
-        if let Some(known) = &mut self.known {
-            let twin = if origin == Origin::Listed { None } else { known.twin(&shard, origin != Origin::File).cloned() };
-            if let Some(twin) = twin {
-                self.note(&path, format!("not adopted: it holds the bytes of {twin}, as when a worker is run again"));
-                return Ok(());
-            }
-            known.insert(&shard)?;
+        if let Some(Copy::Of(other)) = &copy {
+            let why = format!(
+                "not adopted: it holds the bytes of {other}, as a copy does, or the shard of a writer that was run again"
+            );
+            self.leave_out(&path, shard.examples, why);
+            return Ok(());
         }
         let examples = shard.examples;
         let files: Vec<RelPath> = shard.files.iter().map(|f| f.path.clone()).collect();
         let found = &self.found;
         if !self.tree.add(&list, shard, &|path| found.get(path).map(|f| f.list.clone()))? {
-            self.note(&path, format!("not adopted: it lies outside the list of split '{}'", split_of(&path)));
+            self.leave_out(&path, examples, format!("not adopted: it lies outside the list of split '{}'", split_of(&path)));
             return Ok(());
         }
         self.rejected.remove(&path);
@@ -213,10 +152,14 @@ impl Deciding<'_> {
             return Ok(());
         }
         self.plan.adopted.extend(files);
-        let why = match origin {
+        let mut why = match origin {
             Origin::Listed | Origin::Unnamed => {
                 let of_list = self.adopted_lists.entry(list).or_default();
-                *of_list = (of_list.0 + 1, of_list.1 + examples);
+                (of_list.shards, of_list.examples) = (of_list.shards + 1, of_list.examples + examples);
+                if let Some(Copy::Like(other)) = copy {
+                    of_list.like += 1;
+                    of_list.first.get_or_insert(other);
+                }
                 return Ok(());
             }
             Origin::Recorded(own) if own.is_empty() => "a killed writer finished it".to_owned(),
@@ -227,6 +170,9 @@ impl Deciding<'_> {
             Origin::Dropped => "it was dropped, and is whole again".to_owned(),
             Origin::File => "no list names it, and it can be read; its custom metadata are not known".to_owned(),
         };
+        if let Some(Copy::Like(other)) = copy {
+            why += &format!("; it holds the same bytes as {other}: remove one of the files if it is a copy");
+        }
         self.act(RepairKind::AdoptShard, &path, examples, why);
         Ok(())
     }
@@ -239,6 +185,7 @@ impl Deciding<'_> {
                 let examples = shard.examples;
                 if origin == Origin::Listed {
                     self.plan.recheck.push(Subject::Entry(shard.clone()));
+                    self.account(&list, examples, 1);
                 }
                 self.rejected.insert(path.clone(), Record { list, shard });
                 examples
@@ -252,16 +199,40 @@ impl Deciding<'_> {
     }
 
     fn lists(&mut self, survey: &Survey) {
-        for (list, (shards, examples)) in std::mem::take(&mut self.adopted_lists) {
-            let why = format!("nothing led to it and its {shards} shards, as when a worker's lists were not merged");
+        for (list, Adopted { shards, examples, like, first }) in std::mem::take(&mut self.adopted_lists) {
+            let mut why = format!("nothing led to it and its {shards} shards, as when a worker's lists were not merged");
+            if let Some(first) = first {
+                why +=
+                    &format!("; {like} of them hold the same bytes as others, such as {first}: remove the files that are copies");
+            }
             self.act(RepairKind::AdoptList, &list, examples, why);
         }
         let count = |list: &ShardsList| (list.path.clone(), list.shards.iter().map(|s| s.examples).sum::<u64>());
         let holds: HashMap<RelPath, u64> = self.tree.lists().map(count).collect();
+        let kept: Vec<_> = self.tree.lists().map(|l| (count(l), l.shards.len() as u64)).collect();
+        kept.into_iter().for_each(|((list, examples), shards)| self.account(&list, examples, shards));
         for found in &survey.named {
             if let Some(wrong) = &found.wrong {
                 let examples = holds.get(&found.list.path).copied().unwrap_or(0);
                 self.act(RepairKind::RebuildList, &found.list.path, examples, wrong.as_str());
+            }
+        }
+        self.lost(survey);
+    }
+
+    /// What damaged lists told of and is neither listed now nor dropped by name.
+    fn lost(&mut self, survey: &Survey) {
+        let mut told: Vec<_> = survey.named.iter().filter_map(|f| Some((&f.list.path, f.told?))).collect();
+        // The deepest first: what one lost is not counted again for the lists above.
+        told.sort_by_key(|(path, _)| std::cmp::Reverse(path.components().count()));
+        for (path, (examples, shards)) in told {
+            let there = path.parent().and_then(|dir| self.accounted.get(&dir).copied()).unwrap_or_default();
+            let (examples, shards) = (examples.saturating_sub(there.0), shards.saturating_sub(there.1));
+            if examples > 0 || shards > 0 {
+                let why = "shards that the list told of are not there, or cannot be told from what nobody listed";
+                self.act(RepairKind::LoseShards, path, examples, why);
+                self.plan.actions.last_mut().into_iter().for_each(|action| action.shards = shards);
+                self.account(path, examples, shards);
             }
         }
     }
@@ -302,7 +273,7 @@ fn refuse_a_wrong_structure(survey: &Survey, candidates: &Candidates, verdicts: 
     let mut first = None;
     for (candidate, verdict) in listed {
         match verdict {
-            Verdict::Whole | Verdict::Other(..) => return Ok(()),
+            Verdict::Whole | Verdict::Other(..) | Verdict::OtherType(_) => return Ok(()),
             Verdict::Unreadable(why) => {
                 first.get_or_insert((candidate, why));
             }
@@ -317,4 +288,17 @@ fn refuse_a_wrong_structure(survey: &Survey, candidates: &Candidates, verdicts: 
                 .remedy("dataset_structure in dataset_info.json is not that of these shards: correct it, then repair again"))
         }
     }
+}
+
+/// Where not one shard file is there, a disk that is not mounted is likelier than that all were lost.
+fn refuse_an_empty_disk(survey: &Survey, candidates: &Candidates, verdicts: &[Verdict]) -> Result<()> {
+    let listed = candidates.all.iter().filter(|c| c.origin == Origin::Listed).count() as u64;
+    let lost: u64 = survey.named.iter().filter(|f| f.lost).filter_map(|f| f.told).map(|(_, shards)| shards).sum();
+    if listed + lost == 0 || verdicts.iter().any(|v| *v != Verdict::Gone) {
+        return Ok(());
+    }
+    Err(Error::not_found(format!("none of the {} shards that were listed is there", listed + lost)).remedy(
+        "is a disk not mounted, or was the dataset copied without its shards? Where they are gone for good, say so with lost_for_good \
+         (--lost-for-good), and the dataset is emptied",
+    ))
 }

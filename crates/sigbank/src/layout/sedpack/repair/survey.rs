@@ -28,6 +28,10 @@ pub(super) struct Found {
     pub(super) lost: bool,
     /// Its text says what `list` does.
     pub(super) intact: bool,
+    /// Examples and shards that its pointer tells of, where not all of the list can be read.
+    pub(super) told: Option<(u64, u64)>,
+    /// The list at which the way to it began.
+    pub(super) top: RelPath,
 }
 
 /// A commit that was begun.
@@ -222,7 +226,7 @@ fn walk(
     unvisited: &mut Unvisited,
     hasher: &mut MultiHasher,
 ) -> Result<Vec<Found>> {
-    let named = pointer.is_some();
+    let (named, top) = (pointer.is_some(), path.clone());
     let mut all = Vec::new();
     let mut pending = vec![(path, pointer)];
     while let Some((path, pointer)) = pending.pop() {
@@ -230,12 +234,14 @@ fn walk(
         let (bytes, lies_there) = texts.get(&path, pointer.as_ref())?;
         hash(hasher, path.as_str());
         hash(hasher, &bytes.as_deref().map_or_else(String::new, |b| digest_all(&[Algorithm::Sha256], &[b]).concat()));
-        let mut found = Found { list: ShardsList::new(path.clone()), bytes, wrong: None, lost: false, intact: false };
+        let list = ShardsList::new(path.clone());
+        let mut found = Found { list, bytes, wrong: None, lost: false, intact: false, told: None, top: top.clone() };
         match &found.bytes {
             None => (found.lost, found.wrong) = (true, Some("it is gone".into())),
             Some(bytes) => (found.list, found.wrong, found.lost) = salvage(&path, bytes)?,
         }
         found.intact = found.wrong.is_none() && lies_there;
+        found.told = pointer.as_ref().filter(|_| found.wrong.is_some()).map(|p| (p.examples, p.shards));
         if !lies_there && found.wrong.is_none() {
             found.wrong = Some("a commit that was not finished left another text".into());
         }

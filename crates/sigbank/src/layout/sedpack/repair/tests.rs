@@ -9,7 +9,9 @@ use sigbank_format::model::Metadata;
 use std::ops::Range;
 use std::sync::Arc;
 
+mod copies;
 mod interrupted;
+mod lost;
 
 fn object(value: Value) -> Metadata {
     value.as_object().unwrap().clone()
