@@ -3,7 +3,7 @@
 use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairPlan};
+use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
 use sigbank::layout::{self, Source};
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
@@ -15,6 +15,7 @@ use std::path::Path;
 ///
 /// With --repair, finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
 /// nothing lists are, lists, counts and checksums are built anew. No shard file is changed, moved or deleted. It asks first.
+/// What may or may not be wanted is told of and left alone: see --adopt-copies and --lost-for-good.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset's folder
@@ -22,12 +23,19 @@ pub(crate) struct Args {
     /// Put right what is wrong
     #[arg(long)]
     repair: bool,
-    /// Say what a repair would do and change nothing; exits with 1 where there is something to do
+    /// Say what a repair would do and change nothing; exits with 1 where there is something to do, or a whole shard is left out
     #[arg(long, requires = "repair", conflicts_with = "yes")]
     dry_run: bool,
     /// Repair without asking
     #[arg(long, requires = "repair")]
     yes: bool,
+    /// Also list a whole shard that holds the bytes of exactly one listed shard, as a copied file does, or that of a writer that was
+    /// killed and run again
+    #[arg(long, requires = "repair")]
+    adopt_copies: bool,
+    /// Where not one shard file is there: they are gone, and not on a disk that is not mounted; the dataset is emptied
+    #[arg(long, requires = "repair")]
+    lost_for_good: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -83,7 +91,8 @@ pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
 fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let dataset = Dataset::open_to_repair(Path::new(&args.dataset), OpenOptions::default())?;
     let bar = bar();
-    let plan = dataset.plan_repair(&mut counted(&bar));
+    let options = RepairOptions { adopt_copies: args.adopt_copies, lost_for_good: args.lost_for_good };
+    let plan = dataset.plan_repair_with(&options, &mut counted(&bar));
     bar.finish_and_clear();
     let plan = plan?;
     if !args.json {
@@ -99,15 +108,25 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         }
         sure
     };
+    let done = applied || plan.is_empty();
+    // A leftover that cannot be removed is in nobody's way.
+    let swept = if done && !args.dry_run { dataset.sweep().unwrap_or(0) as u64 } else { 0 };
     let root = dataset.root_digest()?;
+    // What is left out is for a person to decide on, who looks before the repair.
+    let ok = done && !(args.dry_run && plan.left_out().0 > 0);
     if args.json {
-        writeln!(out, "{}", as_json(&plan, applied, &root))?;
-    } else if applied {
-        writeln!(out, "repaired; root {root}")?;
-    } else if plan.is_empty() {
-        writeln!(out, "nothing to repair; root {root}")?;
+        writeln!(out, "{}", as_json(&plan, ok, applied, swept, &root))?;
+    } else {
+        if swept > 0 {
+            writeln!(out, "removed {} that killed writers left", text::some(swept, "unfinished file"))?;
+        }
+        match (applied, plan.is_empty()) {
+            (true, _) => writeln!(out, "repaired; root {root}")?,
+            (_, true) => writeln!(out, "nothing to repair; root {root}")?,
+            _ => {}
+        }
     }
-    if applied || plan.is_empty() { Ok(()) } else { Err(Failure::Todo) }
+    if ok { Ok(()) } else { Err(Failure::Todo) }
 }
 
 /// Asks on the terminal whether to go on.
@@ -134,33 +153,44 @@ fn print_plan(plan: &RepairPlan, out: &mut dyn Write) -> Result<(), Failure> {
     for a in &plan.actions {
         let examples = match a.kind {
             RepairKind::FinishCommit | RepairKind::GiveUpCommit => String::new(),
+            RepairKind::LoseShards => format!(" ({})", shards((a.shards, a.examples))),
             _ => format!(" ({})", text::some(a.examples, "example")),
         };
-        writeln!(out, "{} {}{examples}: {}", a.kind.as_str(), a.path, a.reason)?;
+        text::line(out, format_args!("{} {}{examples}: {}", a.kind.as_str(), a.path, a.reason))?;
     }
     for note in &plan.notes {
-        writeln!(out, "leave {}: {}", note.path, note.reason)?;
+        text::line(out, format_args!("leave {}: {}", note.path, note.reason))?;
     }
     if !plan.is_empty() {
-        let said = |kind, verb: &str| {
-            let (shards, examples) = plan.count(kind);
-            format!("{} with {} {verb}", text::some(shards, "shard"), text::some(examples, "example"))
-        };
         let of_lists = plan.count(RepairKind::AdoptList);
         let lists = format!("{} with {}", text::some(of_lists.0, "list"), text::some(of_lists.1, "example"));
-        let (dropped, adopted) = (said(RepairKind::DropShard, "dropped"), said(RepairKind::AdoptShard, "and"));
-        writeln!(out, "in all: {dropped}, {adopted} {lists} adopted")?;
+        let (dropped, adopted) = (shards(plan.dropped()), shards(plan.count(RepairKind::AdoptShard)));
+        writeln!(out, "in all: {dropped} dropped, {adopted} and {lists} adopted")?;
+    }
+    let left = plan.left_out();
+    if left.0 > 0 {
+        writeln!(out, "left out: {}, although whole (--adopt-copies lists those that look like copies)", shards(left))?;
     }
     Ok(())
 }
 
-fn as_json(plan: &RepairPlan, applied: bool, root: &str) -> Value {
+/// Shards and their examples.
+fn shards((shards, examples): (u64, u64)) -> String {
+    format!("{} with {}", text::some(shards, "shard"), text::some(examples, "example"))
+}
+
+fn as_json(plan: &RepairPlan, ok: bool, applied: bool, swept: u64, root: &str) -> Value {
     let actions = plan.actions.iter().map(|a| {
-        json!({"action": a.kind.as_str(), "path": a.path.as_str(), "split": a.split, "examples": a.examples, "reason": a.reason})
+        json!({"action": a.kind.as_str(), "path": a.path.as_str(), "split": a.split, "examples": a.examples, "shards": a.shards,
+            "reason": a.reason})
     });
-    let notes = plan.notes.iter().map(|n| json!({"path": n.path.as_str(), "reason": n.reason}));
-    json!({"ok": applied || plan.is_empty(), "repaired": applied, "actions": actions.collect::<Vec<_>>(),
-        "left_alone": notes.collect::<Vec<_>>(), "root": root})
+    let notes = plan.notes.iter().map(|n| json!({"path": n.path.as_str(), "examples": n.examples, "reason": n.reason}));
+    let sums = |(shards, examples): (u64, u64)| json!({"shards": shards, "examples": examples});
+    json!({"ok": ok, "repaired": applied, "actions": actions.collect::<Vec<_>>(),
+        "left_alone": notes.collect::<Vec<_>>(), "dropped": sums(plan.dropped()), "left_out": sums(plan.left_out()),
+        "adopted": {"shards": plan.count(RepairKind::AdoptShard).0, "lists": plan.count(RepairKind::AdoptList).0,
+            "examples": plan.count(RepairKind::AdoptShard).1 + plan.count(RepairKind::AdoptList).1},
+        "swept": swept, "root": root})
 }
 
 /// A template that is known to be right; a plain bar otherwise.

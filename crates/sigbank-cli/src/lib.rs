@@ -7,6 +7,7 @@ mod merge;
 mod pack;
 mod recompress;
 mod show;
+mod signals;
 mod split;
 mod text;
 mod wave;
@@ -73,6 +74,10 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
             return e.exit_code();
         }
     };
+    // These make a folder, which shall not stay behind half filled.
+    let makes_a_folder =
+        matches!(&cli.command, Command::Pack(_) | Command::Merge(_) | Command::Split(_) | Command::Recompress(_));
+    let _watch = makes_a_folder.then(signals::watch);
     let mut out = io::BufWriter::new(io::stdout().lock());
     let (done, as_json) = match &cli.command {
         Command::Pack(args) => (pack::run(args, &mut out), args.json),
@@ -98,7 +103,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         }
         Err(Failure::Library(e)) => {
             if as_json {
-                let object = json!({"error": {"code": e.code().as_str(), "path": e.path(), "message": e.message(), "remedy": e.remedy_text()}});
+                let (code, remedy) = (e.code().as_str(), remedy(&e));
+                let object = json!({"error": {"code": code, "path": e.path(), "message": e.message(), "remedy": remedy}});
                 let _ = writeln!(out, "{object}").and_then(|()| out.flush());
             }
             report(&e);
@@ -107,12 +113,17 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
     }
 }
 
+/// The remedy, less what only a program can do.
+fn remedy(e: &Error) -> Option<&str> {
+    e.remedy_text().map(|text| text.split_once(", or open it with allow_newer").map_or(text, |(before, _)| before))
+}
+
 /// `error: path: message`, and the remedy on a line of its own.
 fn report(e: &Error) {
     let path = e.path().map(|p| format!("{p}: ")).unwrap_or_default();
-    let mut text = format!("error: {path}{}", e.message());
-    if let Some(remedy) = e.remedy_text() {
-        text += &format!("\nhelp: {remedy}");
+    let mut text = text::shown(&format!("error: {path}{}", e.message()));
+    if let Some(remedy) = remedy(e) {
+        text += &format!("\nhelp: {}", text::shown(remedy));
     }
     eprintln_quietly(&text);
 }

@@ -46,12 +46,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return print_json(&report.written, dest, more, out);
     }
     let datasets = text::some(sources.len() as u64, "dataset");
-    writeln!(out, "merged {datasets} into {}: {}, {}", dest.display(), counts(&report.written), text::bytes(report.bytes))?;
+    let counts = counts(&report.written);
+    text::line(out, format_args!("merged {datasets} into {}: {counts}, {}", dest.display(), text::bytes(report.bytes)))?;
     if report.renamed > 0 {
         writeln!(out, "renamed: {}, which would have met others of the same name", text::some(report.renamed, "folder"))?;
     }
     for difference in &report.differing {
-        writeln!(out, "differs: {difference}")?;
+        text::line(out, format_args!("differs: {difference}"))?;
     }
     writeln!(out, "root {}", report.written.root)?;
     Ok(())
@@ -61,6 +62,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 pub(crate) fn counts(written: &Written) -> String {
     let splits: Vec<_> = written.splits.iter().map(|s| format!("{} {}", s.name, text::count(s.records))).collect();
     let shards = written.splits.iter().map(|s| s.units).sum();
+    if splits.is_empty() {
+        return "no examples, no splits".into();
+    }
     format!("{} ({}) in {}", text::some(written.records(), "example"), splits.join(", "), text::some(shards, "shard"))
 }
 

@@ -153,9 +153,13 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     let by_split: Vec<_> = splits.iter().map(one).collect();
     let (records, files) = (r.records.values().sum(), r.files.values().sum());
     let (records, files) = (text::some(records, "example"), text::some(files, "file"));
-    writeln!(out, "packed {files} ({}) into {}: {records} ({})", text::bytes(r.bytes_in), dest.display(), by_split.join(", "))?;
+    let (size, dest, by_split) = (text::bytes(r.bytes_in), dest.display(), by_split.join(", "));
+    text::line(out, format_args!("packed {files} ({size}) into {dest}: {records} ({by_split})"))?;
     if let Some(file) = &r.wide {
-        writeln!(out, "stored as {}, which {file} and its like need to be exact (--dtype float32 rounds them)", r.dtype)?;
+        text::line(
+            out,
+            format_args!("stored as {}, which {file} and its like need to be exact (--dtype float32 rounds them)", r.dtype),
+        )?;
     } else {
         writeln!(out, "stored as {}", r.dtype)?;
     }
@@ -173,13 +177,13 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
         if !list.is_empty() {
             writeln!(out, "left out: {} {what}:", text::some(list.len() as u64, "recording"))?;
             for s in list {
-                writeln!(out, "  {}: {}", s.source, s.reason)?;
+                text::line(out, format_args!("  {}: {}", s.source, s.reason))?;
             }
         }
     }
     if !r.others.is_empty() {
         let names = text::names(r.others.iter().map(String::as_str), 20);
-        writeln!(out, "skipped: {} of other kinds: {names}", text::some(r.others.len() as u64, "file"))?;
+        text::line(out, format_args!("skipped: {} of other kinds: {names}", text::some(r.others.len() as u64, "file")))?;
     }
     if r.litter > 0 {
         writeln!(out, "skipped: {} left by operating systems and editors", text::some(r.litter, "file"))?;

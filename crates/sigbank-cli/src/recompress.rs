@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.json {
         return print_json(&report.written, &args.dest, json!({"extra_files": report.extra_files}), out);
     }
-    writeln!(out, "wrote {} anew as {}: {}", args.dataset.display(), args.dest.display(), counts(&report.written))?;
+    let (from, to) = (args.dataset.display(), args.dest.display());
+    text::line(out, format_args!("wrote {from} anew as {to}: {}", counts(&report.written)))?;
     print_extra(report.extra_files, out)?;
     writeln!(out, "root {}", report.written.root)?;
     Ok(())

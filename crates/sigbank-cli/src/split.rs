@@ -50,10 +50,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let more = json!({"groups": groups, "extra_files": report.extra_files});
         return print_json(&report.written, &args.dest, more, out);
     }
-    writeln!(out, "divided {} into {}: {}", args.dataset.display(), args.dest.display(), counts(&report.written))?;
+    let (from, to) = (args.dataset.display(), args.dest.display());
+    text::line(out, format_args!("divided {from} into {to}: {}", counts(&report.written)))?;
     if let SplitBy::Key(key) = &args.by {
         let groups: Vec<_> = report.groups.iter().map(|(name, n)| format!("{name} {}", text::count(*n))).collect();
-        writeln!(out, "values of '{key}': {}", groups.join(", "))?;
+        text::line(out, format_args!("values of '{key}': {}", groups.join(", ")))?;
     }
     print_extra(report.extra_files, out)?;
     writeln!(out, "root {}", report.written.root)?;

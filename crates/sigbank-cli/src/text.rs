@@ -2,6 +2,28 @@
 
 use serde_json::{Value, json};
 use sigbank_format::model::{FieldType, Schema};
+use std::fmt::{self, Write as _};
+use std::io;
+
+/// Text with what would end its line, or drive a terminal, written as an escape: names of files may hold anything.
+pub(crate) fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            _ if c.is_control() => out.extend(c.escape_default()),
+            '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_unicode()),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// One line of output, whatever the names in it.
+pub(crate) fn line(out: &mut dyn io::Write, text: fmt::Arguments<'_>) -> io::Result<()> {
+    let mut whole = String::new();
+    let _ = whole.write_fmt(text);
+    writeln!(out, "{}", shown(&whole))
+}
 
 /// 1234567 as `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
@@ -80,6 +102,14 @@ pub(crate) fn schema(schema: &Schema) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_stays_one_whatever_the_names() {
+        assert_eq!(shown("a\nb\u{1b}[2J\té \u{9b}\u{202e}"), "a\\nb\\u{1b}[2J\\té \\u{9b}\\u{202e}");
+        let mut out = Vec::new();
+        line(&mut out, format_args!("{} x", "a\rb")).unwrap();
+        assert_eq!(out, b"a\\rb x\n");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -120,3 +120,89 @@ fn a_root_that_cannot_be_read_is_beyond_repair_and_the_way_out_works() {
         assert_eq!(bench.run(wrong).code, 2);
     }
 }
+
+#[test]
+fn what_is_lost_with_its_list_is_counted_and_all_lost_is_refused() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 1000), 1, 8000));
+    bench.write("b.wav", wav(&samples(2, 600), 1, 8000));
+    bench.packed(&["--window", "100", "--compression", "LZ4", "--examples-per-shard", "2", "--split", "train=0.5,test=0.5"]);
+    let lost = bench.open().units("test").unwrap();
+    std::fs::remove_dir_all(bench.path("out/test")).unwrap();
+    let said = bench.run(&["check", "--repair", "--dry-run", "out"]);
+    let (shards, examples) = (lost.len(), lost.records());
+    assert!(said.out.contains(&format!("in all: {shards} shards with {examples} examples dropped")), "{}", said.out);
+    assert!(
+        said.out.contains(&format!("lose test/shards_list.json ({shards} shards with {examples} examples): ")),
+        "{}",
+        said.out
+    );
+    let json = bench.run(&["check", "--repair", "--dry-run", "--json", "out"]).json();
+    assert_eq!(json["dropped"], json!({"shards": shards, "examples": examples}));
+    std::fs::remove_dir_all(bench.path("out/train")).unwrap();
+    bench.run(&["check", "--repair", "--yes", "out"]).refused(&["none of the 8 shards", "mounted", "--lost-for-good"]);
+    let said = bench.run(&["check", "--repair", "--yes", "--lost-for-good", "--json", "out"]);
+    assert_eq!((said.code, said.json()["dropped"].clone()), (0, json!({"shards": 8, "examples": 16})));
+    assert_eq!(bench.run(&["check", "out", "--json"]).json()["records"], json!(0));
+    // Nothing to merge or to divide, in words that fit.
+    let said = bench.run(&["merge", "out", "empty"]);
+    assert!(said.code == 0 && said.out.contains("empty: 0 examples (test 0, train 0) in 0 shards, 0 B"), "{}", said.out);
+    bench.run(&["split", "out", "parts", "--split", "train=1"]).refused(&["no examples that could be divided"]);
+    let root = bench.path("empty/dataset_info.json");
+    let mut info: Value = serde_json::from_slice(&std::fs::read(&root).unwrap()).unwrap();
+    info["splits"] = json!({});
+    std::fs::write(&root, info.to_string()).unwrap();
+    let said = bench.run(&["merge", "empty", "none"]);
+    assert!(said.code == 0 && said.out.starts_with("merged 1 dataset into none: no examples, no splits, 0 B\n"), "{}", said.out);
+}
+
+#[test]
+fn a_copy_is_left_out_and_told_of_until_it_is_wanted() {
+    let bench = bench();
+    let one = shard(&bench, 0);
+    // A name that would end the line, and clear the screen.
+    let name = "a copy\n\u{1b}[2J.fb";
+    std::fs::copy(&one, one.with_file_name(name)).unwrap();
+    let said = bench.run(&["check", "--repair", "--dry-run", "out"]);
+    assert_eq!(said.code, 1);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(
+        lines.len() == 3 && lines[0].starts_with("leave train/") && lines[0].contains("a copy\\n\\u{1b}[2J.fb: "),
+        "{}",
+        said.out
+    );
+    assert!(lines[1].starts_with("left out: 1 shard with 2 examples") && lines[1].contains("--adopt-copies"), "{}", said.out);
+    let json = bench.run(&["check", "--repair", "--dry-run", "--json", "out"]);
+    assert_eq!((json.code, json.json()["left_out"].clone()), (1, json!({"shards": 1, "examples": 2})));
+    assert_eq!(json.json()["ok"], json!(false));
+    assert_eq!(bench.run(&["check", "--repair", "--yes", "out"]).code, 0);
+    assert_eq!(starts(&bench).len(), 10);
+    let said = bench.run(&["check", "--repair", "--yes", "--adopt-copies", "out"]);
+    assert!(said.code == 0 && said.out.contains("holds the same bytes as train/"), "{}", said.out);
+    assert_eq!(starts(&bench).len(), 12);
+    assert_eq!(bench.run(&["check", "--repair", "--dry-run", "out"]).code, 0);
+}
+
+#[test]
+fn a_repair_sweeps_and_a_newer_version_asks_for_an_update() {
+    let bench = bench();
+    let left = shard(&bench, 0).with_file_name(".sigbank-tmp-1-2-3");
+    std::fs::write(&left, b"half").unwrap();
+    let hour = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().append(true).open(&left).unwrap().set_modified(hour).unwrap();
+    assert_eq!(bench.run(&["check", "--repair", "--dry-run", "out"]).code, 0);
+    assert!(left.exists());
+    let said = bench.run(&["check", "--repair", "--yes", "out"]);
+    assert!(said.code == 0 && said.out.contains("removed 1 unfinished file that killed writers left"), "{}", said.out);
+    assert!(!left.exists());
+    let root = bench.path("out/dataset_info.json");
+    let mut info: Value = serde_json::from_slice(&std::fs::read(&root).unwrap()).unwrap();
+    info["metadata"]["sedpack_version"] = json!("99.0.0");
+    std::fs::write(&root, info.to_string()).unwrap();
+    for args in [&["check", "out"][..], &["info", "out"], &["merge", "out", "new"], &["check", "--repair", "--yes", "out"]] {
+        let said = bench.run(args);
+        said.refused(&["update sigbank"]);
+        assert!(!said.err.contains("allow_newer"), "{}", said.err);
+    }
+    assert!(!bench.run(&["check", "out", "--json"]).out.contains("allow_newer"));
+}

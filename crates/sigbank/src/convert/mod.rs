@@ -40,6 +40,6 @@ pub use run::{Progress, run};
 pub use scan::{Candidate, ENDINGS, Found, Unpackable, scan};
 pub use shares::Shares;
 pub use split::{SplitBy, SplitOptions, SplitReport, split};
-pub use staging::Staging;
+pub use staging::{Staging, abandon_all};
 pub use to_sedpack::{SedpackTarget, pack};
 pub use windows::Windows;

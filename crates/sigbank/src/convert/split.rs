@@ -86,7 +86,7 @@ pub struct SplitReport {
 /// `progress` hears (shards or examples done, all) and stops the run by `false`.
 ///
 /// # Errors
-/// `Invalid` for a split that Sedpack does not have, fewer groups than splits, a shard without the key, and a destination in the
+/// `Invalid` for a split that Sedpack does not have, a dataset without examples, fewer groups than splits, a shard without the key, and a destination in the
 /// source; `AlreadyExists` where the destination is taken; `Corrupt` or `NotFound` names a shard that is not as its list says.
 ///
 /// ```no_run
@@ -109,6 +109,9 @@ pub fn split(
     }
     refuse_inside(dest, &[source])?;
     let dataset = Arc::new(Verifying::new(open(source)?)?);
+    if dataset.splits().iter().all(|s| s.records == 0) {
+        return Err(Error::invalid("the dataset has no examples that could be divided").at(dataset.location()));
+    }
     match &options.by {
         SplitBy::Example => by_example(&dataset, dest, options, progress),
         SplitBy::Shard => by_group(&dataset, dest, options, progress, &|shard| Ok(shard.path()?.to_string())),
@@ -250,7 +253,8 @@ fn by_example(
     let total: u64 = dataset.splits().iter().map(|s| s.records).sum();
     let counts = options.shares.counts(usize::try_from(total).map_err(|_| Error::limit("more examples than can be counted"))?);
     if (total as usize) < names.len() {
-        return Err(Error::invalid(format!("{total} examples cannot fill {} splits", names.len())).at(dataset.location()));
+        let what = format!("{total} example{} cannot fill {} splits", if total == 1 { "" } else { "s" }, names.len());
+        return Err(Error::invalid(what).at(dataset.location()).remedy("name fewer splits"));
     }
     let staging = Staging::new(dest)?;
     let mut empty = Assembly::create(staging.dir(), &dataset.dataset().info())?;

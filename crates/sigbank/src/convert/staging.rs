@@ -2,7 +2,43 @@
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The folders that this process is filling.
+static FILLING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn filling() -> MutexGuard<'static, Vec<PathBuf>> {
+    FILLING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes every folder that this process is filling, for one that is about to end: whoever wants to publish or to make one waits for
+/// that end, and waits for ever. Gives the number of folders.
+///
+/// ```no_run
+/// let folders = sigbank::convert::abandon_all();
+/// eprintln!("stopped; {folders} unfinished folders were removed");
+/// std::process::exit(130);
+/// ```
+pub fn abandon_all() -> usize {
+    let mut all = filling();
+    let count = all.len();
+    for dir in all.drain(..) {
+        // Threads go on writing there until they find that it is gone.
+        for _ in 0..100 {
+            match fs::remove_dir_all(&dir) {
+                Err(e) if e.kind() != ErrorKind::NotFound => std::thread::sleep(std::time::Duration::from_millis(1)),
+                _ if dir.exists() => {}
+                _ => break,
+            }
+        }
+    }
+    std::mem::forget(all);
+    count
+}
 
 /// A new folder beside the one that it is to become. It is removed when dropped before [`Staging::publish`]; what a killed
 /// process left is removed by the next one with the same destination (a lock tells whether its maker still lives).
@@ -21,25 +57,29 @@ impl Staging {
     /// `AlreadyExists` where the destination is taken, `NotFound` where the folder that it would lie in is not there,
     /// `ReadOnly` where that cannot be written to.
     pub fn new(dest: &Path) -> Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         refuse_existing(dest)?;
         let (parent, name) = parts(dest)?;
         let prefix = format!(".{name}.packing-");
         for left in fs::read_dir(&parent).into_iter().flatten().flatten() {
-            if left.file_name().to_string_lossy().starts_with(&prefix) && is_abandoned(&left.path()) {
-                // A leftover that cannot be removed is in nobody's way.
-                let _ = fs::remove_dir_all(left.path());
+            if left.file_name().to_string_lossy().starts_with(&prefix) {
+                remove_abandoned(&left.path());
             }
         }
-        for attempt in 0u32.. {
-            let dir = parent.join(format!("{prefix}{}-{attempt}", std::process::id()));
+        for _ in 0..1000 {
+            let dir = parent.join(format!("{prefix}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+            let mut all = filling();
             match fs::create_dir(&dir) {
-                Ok(()) => {
-                    // A system without such locks cleans up less, that is all.
-                    let lock = File::open(&dir).ok().filter(|f| f.try_lock().is_ok());
-                    return Ok(Self { dir, dest: dest.to_path_buf(), _lock: lock });
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && attempt < 1000 => {}
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                Ok(()) => match take(&dir) {
+                    Ok(lock) => {
+                        all.push(dir.clone());
+                        return Ok(Self { dir, dest: dest.to_path_buf(), _lock: lock });
+                    }
+                    // Another process took it for abandoned before the lock was there.
+                    Err(TakenAway) => {}
+                },
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) if e.kind() == ErrorKind::NotFound => {
                     let what = "the folder that the destination would lie in is not there";
                     return Err(Error::not_found(what).at(parent.display()).remedy("make it first, or check the path"));
                 }
@@ -59,19 +99,29 @@ impl Staging {
     pub fn publish(self) -> Result<()> {
         refuse_existing(&self.dest)?;
         let (parent, _) = parts(&self.dest)?;
-        match rename_new(&self.dir, &self.dest) {
-            Ok(()) => {}
+        // Not while the process is being ended, and the folder emptied.
+        let mut all = filling();
+        let renamed = rename_new(&self.dir, &self.dest);
+        match renamed {
+            Ok(()) => all.retain(|dir| *dir != self.dir),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(taken(&self.dest)),
             Err(e) => return Err(Error::from(e).at(self.dest.display())),
         }
+        drop(all);
         File::open(&parent).and_then(|d| d.sync_all()).map_err(|e| Error::from(e).at(parent.display()))
     }
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // After a publish there is nothing under this name.
-        let _ = fs::remove_dir_all(&self.dir);
+        let mut all = filling();
+        let before = all.len();
+        all.retain(|dir| *dir != self.dir);
+        // A published one is none of these any more.
+        if all.len() < before {
+            drop(all);
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 
@@ -113,10 +163,34 @@ fn taken(dest: &Path) -> Error {
         .remedy("choose another name, or remove it first")
 }
 
-fn is_abandoned(dir: &Path) -> bool {
-    match File::open(dir).map(|f| f.try_lock()) {
-        Ok(Ok(())) => true,
-        Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) | Err(_) => false,
+/// The folder was removed by another process.
+struct TakenAway;
+
+/// Locks a new folder; none on a system without such locks, which cleans up less, that is all.
+fn take(dir: &Path) -> std::result::Result<Option<File>, TakenAway> {
+    let file = match File::open(dir) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(TakenAway),
+        Err(_) => return Ok(None),
+    };
+    let locked = match file.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => return Err(TakenAway),
+        Err(TryLockError::Error(_)) => false,
+    };
+    // Who removes it holds the lock before and while doing so: what is there now, stays.
+    match (file.metadata(), fs::metadata(dir)) {
+        (Ok(held), Ok(named)) if (held.dev(), held.ino()) == (named.dev(), named.ino()) => Ok(locked.then_some(file)),
+        _ => Err(TakenAway),
+    }
+}
+
+/// Removes a folder that no process holds the lock of. One that cannot be removed is in nobody's way.
+fn remove_abandoned(dir: &Path) {
+    if let Ok(file) = File::open(dir)
+        && file.try_lock().is_ok()
+    {
+        let _ = fs::remove_dir_all(dir);
     }
 }
 
@@ -170,5 +244,45 @@ mod tests {
         assert!(!dead.exists());
         let other = Staging::new(&dest).unwrap();
         assert!(living.dir().exists() && other.dir().exists() && living.dir() != other.dir());
+    }
+
+    #[test]
+    fn several_at_once_never_take_each_others_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..300 {
+            let dest = dir.path().join(format!("out{round}"));
+            let start = std::sync::Barrier::new(5);
+            let one = || {
+                start.wait();
+                let staging = Staging::new(&dest)?;
+                fs::write(staging.dir().join("a"), "1")?;
+                std::thread::yield_now();
+                fs::write(staging.dir().join("b"), "2")?;
+                staging.publish()
+            };
+            let done: Vec<Result<()>> = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..5).map(|_| scope.spawn(one)).collect();
+                all.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(done.iter().filter(|d| d.is_ok()).count(), 1, "{done:?}");
+            let refused = |d: &Result<()>| d.as_ref().err().is_none_or(|e| e.code() == Code::AlreadyExists);
+            assert!(done.iter().all(refused), "{done:?}");
+            assert_eq!(names(&dest), ["a", "b"]);
+            assert_eq!(names(dir.path()).len(), round + 1);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_taken_away_before_its_lock_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (there, gone) = (dir.path().join("a"), dir.path().join("b"));
+        fs::create_dir(&there).unwrap();
+        assert!(take(&gone).is_err());
+        // Another process removes it just now.
+        let rival = File::open(&there).unwrap();
+        rival.try_lock().unwrap();
+        assert!(take(&there).is_err());
+        drop(rival);
+        assert!(take(&there).is_ok_and(|lock| lock.is_some()));
     }
 }

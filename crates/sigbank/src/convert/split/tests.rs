@@ -113,8 +113,13 @@ fn what_cannot_be_divided_is_said() {
         assert_eq!(names(dir.path()), ["source"]);
     }
     let one = make(dir.path(), "one", json!({}), &[&[("train", 0..1, 1)]]);
-    assert!(run(&one, &dest, "train=0.5,test=0.5", "example", 0).unwrap_err().message().contains("1 examples cannot fill 2"));
+    assert!(run(&one, &dest, "train=0.5,test=0.5", "example", 0).unwrap_err().message().contains("1 example cannot fill 2"));
     assert!(run(&one, &dest, "train=0.5,test=0.5", "key", 0).unwrap_err().message().contains("1 value of 'key' cannot fill 2"));
+    let none = make(dir.path(), "none", json!({}), &[]);
+    for by in ["shard", "example", "key"] {
+        let e = run(&none, &dest, "train=1", by, 0).unwrap_err();
+        assert!(e.code() == Code::Invalid && e.to_string().contains("no examples that could be divided"), "{e}");
+    }
 }
 
 #[test]
