@@ -1,10 +1,10 @@
 """Writing from two processes beside one, in one run, alternating: `write_multiprocessing` and a filler in this process.
 
-    python benches/bench_workers.py [--examples 1024] [--repeat 5]
+    python benches/bench_workers.py [--examples 2048] [--repeat 5]
 
-Examples are traces, float16[80000], smooth and noisy, half of them to each process. Rates are of the bytes handed in, over the whole
-call: starting the processes, flushing and merging included. A filler of one thread does what one process of the two does;
-one of two threads is the other way to use two processors.
+Examples are traces, float16[80000], smooth and noisy, half of them to each process. Rates are of the bytes handed in, over the
+whole call: starting the processes, flushing and merging included. A filler of one thread does what one process of the two
+does; one of two threads is the other way to use two processors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,20 @@ POINTS = 80_000
 TARGETS = {"GZIP": 1.8, "ZSTD": 1.8, "LZ4": None, "": None}
 
 
-def traces(start: int, stop: int) -> Any:
-    """The examples of these numbers, made at little cost."""
+@cache
+def traces() -> list[Any]:
+    """Different traces, to be written over and over."""
     rng = np.random.default_rng(7)
     base = np.sin(np.linspace(0, 400 * np.pi, POINTS, dtype=np.float32))
     noise = rng.standard_normal(1 << 20, dtype=np.float32) * np.float32(0.02)
-    made = [(base + noise[at : at + POINTS]).astype(np.float16) for at in rng.integers(0, len(noise) - POINTS, 64)]
-    for number in range(start, stop):
-        yield made[number % len(made)]
+    return [(base + noise[at : at + POINTS]).astype(np.float16) for at in rng.integers(0, len(noise) - POINTS, 64)]
 
 
 def feed(filler: DatasetFiller, start: int, stop: int) -> None:
+    made = traces()
     with filler:
-        for trace in traces(start, stop):
-            filler.write_example({"trace": trace}, "train")
+        for number in range(start, stop):
+            filler.write_example({"trace": made[number % len(made)]}, "train")
 
 
 def create(path: Path, compression: str) -> Dataset:
@@ -60,10 +61,11 @@ def timed(run: Callable[[Dataset], None], path: Path, compression: str) -> float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=1024)
+    parser.add_argument("--examples", type=int, default=2048)
     parser.add_argument("--repeat", type=int, default=5)
     given, _ = parser.parse_known_args()
     count: int = given.examples
+    traces()
 
     def processes(dataset: Dataset) -> None:
         halves = [(0, count // 2), (count // 2, count)]
