@@ -281,7 +281,6 @@ impl Stored {
 
     fn verify(&mut self, scratch: &mut Vec<u8>) -> Result<()> {
         while let left @ 1.. = self.place.size.saturating_sub(self.summed) {
-            scratch.clear();
             scratch.resize(left.min(SUMMED) as usize, 0);
             self.src.read_at(self.summed, scratch)?;
             self.add(scratch);
