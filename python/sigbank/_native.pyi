@@ -109,7 +109,10 @@ class Dataset:
 
         Raises:
             CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field.
-                Checksums are not compared on reading: that is what `verify` does.
+                The shards' checksums in their lists are not compared on reading: that is what `verify` does. Those inside
+                npz shards are, once for each shard and before its first value.
+            UnsupportedError: while iterating, where values are stored as another type than the declared one, which an
+                index keeps.
         """
     def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
         """Compare everything with its checksums; gives (shards, records, bytes) when nothing is wrong.
@@ -239,6 +242,8 @@ def bench_decode(paths: list[str], name: str, threads: int) -> int:
 __all__ += [
     "Payload",
     "RecordIterator",
+    "SignalAnnotationSet",
+    "SignalAnnotations",
     "SignalDataset",
     "SignalView",
     "signal_decode",
@@ -323,7 +328,42 @@ class SignalDataset:
         self, start: int, stop: int | None, metadata: bool
     ) -> list[tuple[str, int, int, int, int]]: ...
     def select(self, keys: Iterable[int]) -> SignalView: ...
+    def annotations(self) -> SignalAnnotations: ...
+    def publish_annotations(
+        self, name: str, records: Iterable[Any], metadata: Any = None, options: Any = None
+    ) -> SignalAnnotationSet: ...
+    def write_annotation_shard(
+        self, name: str, publication_id: str, first_ordinal: int, records: Iterable[Any], logical_shard_id: str
+    ) -> tuple[Any, ...]:
+        """Gives what a `PublishedAnnotationShard` is made of."""
+    def publish_annotation_shards(
+        self, name: str, publication_id: str, published: Iterable[Any], metadata: Any = None, options: Any = None
+    ) -> SignalAnnotationSet: ...
     def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]: ...
+
+@final
+class SignalAnnotations:
+    """The annotation sets of a dataset at one time."""
+
+    @property
+    def revision(self) -> str | None: ...
+    def names(self) -> list[str]: ...
+    def open(self, name: str) -> SignalAnnotationSet: ...
+
+@final
+class SignalAnnotationSet:
+    """A set of annotations: one for each record."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def publication_id(self) -> str: ...
+    @property
+    def source_snapshot_id(self) -> str: ...
+    @property
+    def metadata(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def row(self, key: int | slice) -> Any: ...
 
 @final
 class SignalView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,13 @@ needs_reference = pytest.mark.skipif(reference is None, reason="the reference pa
 
 MODULES = [pytest.param(ours, id="ours"), pytest.param(reference, id="reference", marks=needs_reference)]
 """Behaviour that programs rely on: tests with these run on the reference package too, which is the referee."""
+
+BOTH_WAYS = [
+    pytest.param(ours, reference, id="ours-to-reference", marks=needs_reference),
+    pytest.param(reference, ours, id="reference-to-ours", marks=needs_reference),
+    pytest.param(ours, ours, id="ours-to-ours"),
+]
+"""The writer and the reader."""
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8"]
 
@@ -62,3 +70,16 @@ def ids(records: Any) -> list[str]:
 def read_in_a_process(dataset: Any, queue: Any) -> None:
     """Here, where a process that was spawned finds it."""
     queue.put((ids(dataset), ids(dataset.__getitems__([1, 0])), dataset.record_metadata[2].id))
+
+
+def written(m: Any, root: Path | str, records: int = 8, first: int = 5, **more: Any) -> Any:
+    """A dataset of two shards, published by `m`."""
+    shards = [
+        m.write_shard((iq(m, i) for i in range(first, records)), str(root), work_id="w1", attempt=2),
+        m.write_shard([iq(m, i) for i in range(first)], str(root), work_id="w0"),
+    ]
+    return m.publish(str(root), shards, dataset_id="captures", snapshot_id="v1", metadata={"owner": "me", "list": [1]}, **more)
+
+
+def numbered(*numbers: int) -> list[str]:
+    return [f"r{number}" for number in numbers]

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import collections.abc
-import copy
 import dataclasses
 import json
-import multiprocessing
 import os
-import pickle
 import re
-import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +14,7 @@ import numpy as np
 import pytest
 import sigbank
 import sigbank.signal_dataset as ours
-from signal_cases import MODULES, all_kinds, ids, iq, needs_reference, read_in_a_process, reference, same_record
-
-BOTH_WAYS = [
-    pytest.param(ours, reference, id="ours-to-reference", marks=needs_reference),
-    pytest.param(reference, ours, id="reference-to-ours", marks=needs_reference),
-    pytest.param(ours, ours, id="ours-to-ours"),
-]
-
-
-def written(m: Any, root: Path | str, records: int = 8, first: int = 5, **more: Any) -> Any:
-    """A dataset of two shards, published by `m`."""
-    shards = [
-        m.write_shard((iq(m, i) for i in range(first, records)), str(root), work_id="w1", attempt=2),
-        m.write_shard([iq(m, i) for i in range(first)], str(root), work_id="w0"),
-    ]
-    return m.publish(str(root), shards, dataset_id="captures", snapshot_id="v1", metadata={"owner": "me", "list": [1]}, **more)
-
-
-def numbered(*numbers: int) -> list[str]:
-    return [f"r{number}" for number in numbers]
+from signal_cases import BOTH_WAYS, MODULES, all_kinds, ids, iq, needs_reference, numbered, reference, same_record, written
 
 
 @pytest.mark.parametrize("writer, reader", BOTH_WAYS)
@@ -127,55 +103,6 @@ def test_metadata_by_ordinal(m: Any, tmp_path: Path) -> None:
     assert said[3] == m.RecordMetadata.from_record(iq(m, 3))
     with pytest.raises(IndexError):
         said[8]
-
-
-@pytest.mark.parametrize("m", MODULES)
-def test_views(m: Any, tmp_path: Path) -> None:
-    dataset = written(m, tmp_path / "d")
-    view = dataset.select([3, 1, -1, 3])
-    assert isinstance(view, collections.abc.Sequence) and isinstance(view, m.DatasetView)
-    assert (view.indices, len(view), view.dataset) == ((3, 1, 7, 3), 4, dataset)
-    assert view[0].id == "r3" and view[-2].id == "r7" and ids(view[1:3]) == numbered(1, 7) and ids(view) == numbered(3, 1, 7, 3)
-    assert view.record_metadata[1].id == "r1" and ids(view.record_metadata[1:]) == numbered(1, 7, 3)
-    assert len(view.record_metadata) == 4 and ids(view.record_metadata) == numbered(3, 1, 7, 3)
-    for wrong in (4, -5):
-        with pytest.raises(IndexError):
-            view[wrong]
-    for wrong in ([8], [-9]):
-        with pytest.raises(IndexError):
-            dataset.select(wrong)
-    with pytest.raises(TypeError):
-        dataset.select(["a"])
-    with pytest.raises(TypeError):
-        m.DatasetView(view, [0])
-    by_reference = view.publish(str(tmp_path / "v"), dataset_id="view", snapshot_id="s")
-    assert ids(by_reference) == numbered(3, 1, 7, 3) and by_reference.metadata == {"reference_dataset": True}
-    with pytest.raises(ValueError, match="materialize"):
-        by_reference.read_instructions()
-    copied = view.materialize(str(tmp_path / "m"), dataset_id="copy", snapshot_id="s", records_per_shard=3)
-    assert ids(copied) == numbered(3, 1, 7, 3) and copied.metadata == {} and len(copied.read_instructions()) == 2
-    shutil.rmtree(tmp_path / "d")
-    assert ids(m.open(str(tmp_path / "m"))) == numbered(3, 1, 7, 3)
-    with pytest.raises((OSError, ValueError, RuntimeError)):
-        m.open(str(tmp_path / "v"))[0]
-    with pytest.raises(ValueError):
-        view.materialize(str(tmp_path / "x"), dataset_id="d", snapshot_id="s", records_per_shard=0)
-    assert len(copied.select([]).publish(str(tmp_path / "e"), dataset_id="d", snapshot_id="s")) == 0
-
-
-@pytest.mark.parametrize("writer, reader", BOTH_WAYS)
-@pytest.mark.parametrize("compat", [False, True])
-def test_views_are_exchanged(writer: Any, reader: Any, compat: bool, tmp_path: Path) -> None:
-    more = {"compat": True} if writer is ours and compat else {}
-    view = written(writer, tmp_path / "d").select([6, 2, 2, 0])
-    view.publish(str(tmp_path / "v"), dataset_id="view", snapshot_id="sn", **more)
-    view.materialize(str(tmp_path / "m"), dataset_id="copy", snapshot_id="sn", records_per_shard=2, **more)
-    for name in "vm":
-        dataset = reader.open(str(tmp_path / name))
-        assert ids(dataset) == ids(dataset.record_metadata) == numbered(6, 2, 2, 0)
-        same_record(dataset[1], iq(writer, 2))
-        again = dataset.select([3, 0]).publish(str(tmp_path / f"{name}2"), dataset_id="again", snapshot_id="sn")
-        assert ids(writer.open(str(tmp_path / f"{name}2"))) == ids(again) == numbered(0, 6)
 
 
 @pytest.mark.parametrize("m", MODULES)
@@ -408,22 +335,6 @@ def test_records_that_differ_in_their_fields(tmp_path: Path) -> None:
     assert [dataset[i]["f0"].data.shape for i in (40, 3, 3, 41)] == [(41,), (4,), (4,), (42,)]
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_datasets_and_views_pickle(clone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(ours, tmp_path / "d")
-    monkeypatch.chdir(tmp_path)
-    dataset = ours.open("d", options=ours.StorageOptions(max_open_shards=2))
-    assert repr(dataset).startswith("Dataset(root='d'") and dataset.read_instructions()[0].filename.startswith("d/objects/")
-    view = dataset.select([2, 1])
-    monkeypatch.chdir("/")
-    again = clone(dataset)
-    assert repr(again) == repr(dataset) and again.storage_options == dataset.storage_options and ids(again) == ids(dataset)
-    assert ids(clone(view)) == numbered(2, 1)
-    shard = ours.write_shard([iq(ours)], tmp_path / "e")
-    assert clone(shard) == shard and clone(shard)._sha256 == shard._sha256 is not None
-    assert dataclasses.replace(shard, attempt=3)._sha256 is None
-
-
 def test_paths_and_stores(tmp_path: Path) -> None:
     dataset = written(ours, tmp_path)
     assert ours.open(tmp_path).root == ours.open(f"{tmp_path}/").root == str(tmp_path) == dataset.root
@@ -442,61 +353,6 @@ def test_relative_and_absolute_roots_are_one(tmp_path: Path, monkeypatch: pytest
     shard = ours.write_shard([iq(ours)], "x/d")
     assert shard.data_uri.startswith("x/d/objects/")
     assert ids(ours.publish(tmp_path / "x/d", [shard], dataset_id="d", snapshot_id="s")) == numbered(0)
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_other_processes(method: str, tmp_path: Path) -> None:
-    dataset = written(ours, tmp_path)
-    begun = iter(dataset)
-    next(begun)
-    context = multiprocessing.get_context(method)
-    queue = context.Queue()
-    process = context.Process(target=read_in_a_process, args=(dataset, queue))
-    process.start()
-    assert queue.get(timeout=60) == (numbered(*range(8)), numbered(1, 0), "r2")
-    process.join(timeout=60)
-    assert process.exitcode == 0 and ids(begun) == numbered(*range(1, 8))
-
-
-def test_an_iterator_of_the_parent_is_refused_in_a_forked_child(tmp_path: Path) -> None:
-    begun = iter(written(ours, tmp_path))
-    child = os.fork()
-    if child == 0:
-        try:
-            next(begun)
-        except RuntimeError as error:
-            os._exit(0 if "parent" in str(error) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_threads_share_a_dataset_and_an_iterator(tmp_path: Path) -> None:
-    shard = ours.write_shard((iq(ours, i) for i in range(2000)), tmp_path)
-    dataset = ours.publish(tmp_path, [shard], dataset_id="d", snapshot_id="s")
-    records, seen, failed = iter(dataset), [], []
-
-    def work(seed: int) -> None:
-        try:
-            seen.extend(record.id for record in records)
-            for i in np.random.default_rng(seed).integers(0, 2000, 200):
-                same_record(dataset[int(i)], iq(ours, int(i)))
-                assert dataset.record_metadata[int(i)].id == f"r{i}"
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
-    assert not failed and sorted(seen) == sorted(numbered(*range(2000)))
-
-
-def test_an_iterator_may_be_left(tmp_path: Path) -> None:
-    shard = ours.write_shard((iq(ours, i, 2000) for i in range(500)), tmp_path)
-    dataset = ours.publish(tmp_path, [shard], dataset_id="d", snapshot_id="s")
-    for _ in range(20):
-        assert next(dataset.iter_records()).id == "r0"
-    before = threading.active_count()
-    assert before < 10
 
 
 def test_the_neutral_open(tmp_path: Path) -> None:

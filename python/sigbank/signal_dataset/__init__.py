@@ -10,6 +10,7 @@ array([1., 2., 3.])
 from __future__ import annotations
 
 from . import annotation, dataset, record
+from .annotation import AnnotationCatalog, AnnotationSet, PublishedAnnotationShard, publish_annotations
 from .dataset import Dataset, DatasetView, open, publish, write_shard
 from .dataset.instructions import ReadInstruction
 from .errors import CorruptDatasetError, PublicationCollisionError, SignalDatasetError, StorageError, ValidationError
@@ -21,8 +22,10 @@ __version__ = "0.4.0"
 """The version of the `signal-dataset` package whose interface this is."""
 
 __all__ = [
+    "AnnotationCatalog",
     "AnnotationOptions",
     "AnnotationRecord",
+    "AnnotationSet",
     "AnnotationStatus",
     "Axis",
     "ControlPolicy",
@@ -34,6 +37,7 @@ __all__ = [
     "FieldMetadata",
     "PublicationCollisionError",
     "PublicationOptions",
+    "PublishedAnnotationShard",
     "PublishedShard",
     "ReadInstruction",
     "Record",
@@ -50,6 +54,7 @@ __all__ = [
     "encode",
     "open",
     "publish",
+    "publish_annotations",
     "record",
     "validate",
     "write_shard",

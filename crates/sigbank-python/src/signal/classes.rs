@@ -35,6 +35,9 @@ pub struct Model {
     pub coordinate: Class,
     pub record_metadata: Class,
     pub field_metadata: Class,
+    pub annotation: Class,
+    /// The enumeration of what became of annotating a record.
+    pub status: Py<PyAny>,
     /// The one empty mapping.
     empty: Py<PyAny>,
 }
@@ -58,6 +61,12 @@ pub fn model(py: Python<'_>) -> PyResult<&'static Model> {
             coordinate: Class::new(&m, "Coordinate", &["values", "start", "step", "reference", "unit", "metadata"])?,
             record_metadata: Class::new(&m, "RecordMetadata", &["id", "fields", "scene_id", "metadata"])?,
             field_metadata: Class::new(&m, "FieldMetadata", &["dtype", "shape", "axes", "metadata"])?,
+            annotation: Class::new(
+                &m,
+                "AnnotationRecord",
+                &["source_record_id", "source_index", "status", "values", "fields", "provenance", "detail_status"],
+            )?,
+            status: m.getattr("AnnotationStatus")?.unbind(),
             empty: PyMappingProxy::new(py, PyDict::new(py).as_mapping()).into_any().unbind(),
         })
     })

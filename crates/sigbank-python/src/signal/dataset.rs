@@ -1,5 +1,6 @@
 //! A published dataset, as `sigbank.signal_dataset` uses it.
 
+use super::annotation::{self, SignalAnnotationSet, SignalAnnotations};
 use super::errors::{During, raise};
 use super::give::SharedGiver;
 use super::iterate::RecordIterator;
@@ -14,6 +15,9 @@ use sigbank::layout::signal_dataset::Dataset;
 use sigbank::store::{LocalStore, Store};
 use std::path::Path;
 use std::sync::Arc;
+
+/// A run of records in a shard: its file, records before, in it, and in the whole shard, the first ordinal.
+type Run = (String, u64, u64, u64, u64);
 
 /// A published dataset.
 #[pyclass(frozen, module = "sigbank._native")]
@@ -81,14 +85,15 @@ impl SignalDataset {
             Some(ordinals) => usize::try_from(n).ok().and_then(|n| ordinals.get(n)).copied().unwrap_or(n),
             None => n,
         };
-        let Ok(slice) = key.cast::<PySlice>() else { return index(key, len, "dataset").map(|n| Places::One(ordinal(n))) };
-        let range = slice.indices(isize::try_from(len).unwrap_or(isize::MAX))?;
-        let steps = (0..range.slicelength as i128).map(|i| range.start as i128 + i * range.step as i128);
-        Ok(Places::Many(steps.map(|n| ordinal(n as u64)).collect()))
+        Ok(match places(key, len, "dataset")? {
+            Places::One(n) => Places::One(ordinal(n)),
+            Places::Many(all) => Places::Many(all.into_iter().map(ordinal).collect()),
+        })
     }
 }
 
-enum Places {
+/// What an index or a slice stands for.
+pub enum Places {
     One(u64),
     Many(Vec<u64>),
 }
@@ -119,6 +124,17 @@ pub fn index(key: &Bound<'_, PyAny>, len: u64, of: &str) -> PyResult<u64> {
         .and_then(|n| u64::try_from(n).ok())
         .filter(|&n| n < len)
         .ok_or_else(|| PyIndexError::new_err(format!("{of} index out of range: {number} of {len} records")))
+}
+
+/// The places among `len` of an index or a slice.
+///
+/// # Errors
+/// As [`index`].
+pub fn places(key: &Bound<'_, PyAny>, len: u64, of: &str) -> PyResult<Places> {
+    let Ok(slice) = key.cast::<PySlice>() else { return index(key, len, of).map(Places::One) };
+    let range = slice.indices(isize::try_from(len).unwrap_or(isize::MAX))?;
+    let steps = (0..range.slicelength as i128).map(|i| range.start as i128 + i * range.step as i128);
+    Ok(Places::Many(steps.map(|n| n as u64).collect()))
 }
 
 /// The places of indices.
@@ -194,14 +210,7 @@ impl SignalDataset {
         py.detach(|| RecordIterator::metadata(self.dataset.metadata_batches(0..self.dataset.len())))
     }
 
-    /// Runs of records in shards: (filename, skip, take, examples in the shard, first ordinal).
-    fn read_instructions(
-        &self,
-        py: Python<'_>,
-        start: i64,
-        stop: Option<i64>,
-        metadata: bool,
-    ) -> PyResult<Vec<(String, u64, u64, u64, u64)>> {
+    fn read_instructions(&self, py: Python<'_>, start: i64, stop: Option<i64>, metadata: bool) -> PyResult<Vec<Run>> {
         let len = self.dataset.len();
         let stop = stop.map_or(i128::from(len), i128::from);
         let range = u64::try_from(start).ok().zip(u64::try_from(stop).ok()).filter(|&(start, stop)| start <= stop && stop <= len);
@@ -228,16 +237,55 @@ impl SignalDataset {
         Ok(SignalView::new(slf.clone().unbind(), dataset.select(ordinals).map_err(read)?))
     }
 
+    fn annotations(&self, py: Python<'_>) -> PyResult<SignalAnnotations> {
+        let catalog = py.detach(|| self.dataset.annotations()).map_err(|e| raise(e, During::Open))?;
+        Ok(SignalAnnotations::new(catalog))
+    }
+
+    #[pyo3(signature = (name, records, metadata=None, options=None))]
+    fn publish_annotations(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        records: &Bound<'_, PyAny>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<SignalAnnotationSet> {
+        annotation::publish(py, &self.dataset, name, records, &annotation::options(metadata, options)?)
+    }
+
+    /// Gives what a `PublishedAnnotationShard` is made of.
+    fn write_annotation_shard<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        publication_id: &str,
+        first_ordinal: u64,
+        records: &Bound<'py, PyAny>,
+        logical_shard_id: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        annotation::write_shard(py, &self.dataset, (name, publication_id), first_ordinal, records, logical_shard_id)
+    }
+
+    #[pyo3(signature = (name, publication_id, published, metadata=None, options=None))]
+    fn publish_annotation_shards(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        publication_id: &str,
+        published: &Bound<'_, PyAny>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<SignalAnnotationSet> {
+        let options = annotation::options(metadata, options)?;
+        annotation::publish_shards(py, &self.dataset, (name, publication_id), published, &options)
+    }
+
     /// Compares everything with its checksums, decodes every record; gives (shards, records, bytes).
     #[pyo3(signature = (progress=None))]
     fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<(u64, u64, u64)> {
         let mut failed = None;
-        let done = with_progress(py, progress, |tell| {
-            self.dataset.verify(tell).map_err(|e| {
-                failed = Some(e.clone());
-                e
-            })
-        });
+        let done = with_progress(py, progress, |tell| self.dataset.verify(tell).inspect_err(|e| failed = Some(e.clone())));
         match (done, failed) {
             // What the callable raised comes first: it stopped the run.
             (Err(raised), Some(e)) if raised.is_instance(py, &sigbank_error(py)?) => Err(read(e)),

@@ -7,7 +7,7 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use sigbank::format::record::signal::{Axis, Coordinate, FieldMetadata, RecordMetadata};
-use sigbank::layout::signal_dataset::StoredRecord;
+use sigbank::layout::signal_dataset::{AnnotationRow, StoredRecord};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -39,6 +39,14 @@ impl KnownField {
             metadata: give(py, &says.metadata)?.unbind(),
             says: says.clone(),
         })
+    }
+
+    /// Adds a field whose array is a view of some bytes.
+    fn add<'py>(&self, fields: &Bound<'py, PyDict>, payload: &Unchanging<'py>, range: &Range<usize>) -> PyResult<()> {
+        let py = fields.py();
+        let array = payload.array(range, self.descr.bind(py), &self.says.shape)?;
+        let values = [array, self.axes.bind(py).clone(), self.metadata.bind(py).clone()];
+        fields.set_item(self.name.bind(py), model(py)?.field.make(py, &values)?)
     }
 }
 
@@ -126,15 +134,33 @@ impl Giver {
         data: &[Range<usize>],
         payload: &Unchanging<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let model = model(py)?;
         self.know(py, &says.fields)?;
         let fields = PyDict::new(py);
         for (known, range) in self.fields.iter().zip(data) {
-            let array = payload.array(range, known.descr.bind(py), &known.says.shape)?;
-            let values = [array, known.axes.bind(py).clone(), known.metadata.bind(py).clone()];
-            fields.set_item(known.name.bind(py), model.field.make(py, &values)?)?;
+            known.add(&fields, payload, range)?;
         }
-        model.record.make(py, &identity(py, says, proxy(&fields))?)
+        model(py)?.record.make(py, &identity(py, says, proxy(&fields))?)
+    }
+
+    /// The annotation of a record.
+    pub fn annotation<'py>(&mut self, py: Python<'py>, row: AnnotationRow) -> PyResult<Bound<'py, PyAny>> {
+        let model = model(py)?;
+        self.know(py, &row.fields)?;
+        let fields = PyDict::new(py);
+        for (known, data) in self.fields.iter().zip(row.data) {
+            let range = 0..data.len();
+            known.add(&fields, &Unchanging::Native(Bound::new(py, Payload(data))?), &range)?;
+        }
+        let values = [
+            PyString::new(py, &row.source_record_id).into_any(),
+            row.source_index.into_pyobject(py)?.into_any(),
+            model.status.bind(py).call1((row.status.as_str(),))?,
+            give(py, &row.values)?,
+            proxy(&fields),
+            give(py, &row.provenance)?,
+            text(py, row.detail_status.as_deref()),
+        ];
+        model.annotation.make(py, &values)
     }
 
     /// What is said of a record.

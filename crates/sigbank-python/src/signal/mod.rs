@@ -1,5 +1,6 @@
 //! The native side of `sigbank.signal_dataset`.
 
+mod annotation;
 mod classes;
 mod codec;
 mod dataset;
@@ -22,6 +23,8 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<dataset::SignalDataset>()?;
     m.add_class::<view::SignalView>()?;
     m.add_class::<iterate::RecordIterator>()?;
+    m.add_class::<annotation::SignalAnnotations>()?;
+    m.add_class::<annotation::SignalAnnotationSet>()?;
     m.add_function(wrap_pyfunction!(write::signal_write_shard, m)?)?;
     m.add_function(wrap_pyfunction!(publish::signal_publish, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_encode, m)?)?;

@@ -37,25 +37,37 @@ impl Taken<'_> {
 /// # Errors
 /// `ValidationError` for a value of a wrong type; `AttributeError` for what is no record at all.
 pub fn record<'py>(record: &Bound<'py, PyAny>) -> PyResult<Taken<'py>> {
-    let py = record.py();
     let mut arrays = Vec::with_capacity(1);
-    let says = described(record, |field| {
-        if !model(py)?.field.holds(field)? {
-            return Err(invalid_value(format!("it must be a Field, found {}", type_name(field))));
-        }
-        let data = field.getattr(intern!(py, "data"))?;
-        let array = data.cast::<PyUntypedArray>().map_err(|_| invalid_value("its data are no array"))?;
-        let array = if array.is_c_contiguous() {
-            array.clone()
-        } else {
-            let numpy = PyModule::import(py, intern!(py, "numpy"))?;
-            numpy.call_method1(intern!(py, "ascontiguousarray"), (array,))?.cast_into()?
-        };
-        let says = (dtype(&array.dtype())?, array.shape().to_vec());
-        arrays.push(array);
-        Ok(says)
-    })?;
+    let says = described(record, |field| array_field(field, &mut arrays))?;
     Ok(Taken { says, arrays })
+}
+
+/// Takes a mapping of fields; `told` says where it stands.
+pub fn fields<'py>(
+    fields: &Bound<'py, PyAny>,
+    told: &impl Fn(PyErr) -> PyErr,
+) -> PyResult<(Vec<FieldMetadata>, Vec<bytes::Bytes>)> {
+    let mut arrays = Vec::new();
+    let says = described_fields(fields, told, |field| array_field(field, &mut arrays))?;
+    Ok((says, arrays.iter().map(shared_bytes).collect::<PyResult<_>>()?))
+}
+
+fn array_field<'py>(field: &Bound<'py, PyAny>, arrays: &mut Vec<Bound<'py, PyUntypedArray>>) -> PyResult<(DType, Vec<usize>)> {
+    let py = field.py();
+    if !model(py)?.field.holds(field)? {
+        return Err(invalid_value(format!("it must be a Field, found {}", type_name(field))));
+    }
+    let data = field.getattr(intern!(py, "data"))?;
+    let array = data.cast::<PyUntypedArray>().map_err(|_| invalid_value("its data are no array"))?;
+    let array = if array.is_c_contiguous() {
+        array.clone()
+    } else {
+        let numpy = PyModule::import(py, intern!(py, "numpy"))?;
+        numpy.call_method1(intern!(py, "ascontiguousarray"), (array,))?.cast_into()?
+    };
+    let says = (dtype(&array.dtype())?, array.shape().to_vec());
+    arrays.push(array);
+    Ok(says)
 }
 
 /// Takes what is said of a record.
@@ -78,7 +90,7 @@ pub fn record_metadata(record: &Bound<'_, PyAny>) -> PyResult<RecordMetadata> {
 
 fn described<'py>(
     record: &Bound<'py, PyAny>,
-    mut kind: impl FnMut(&Bound<'py, PyAny>) -> PyResult<(DType, Vec<usize>)>,
+    kind: impl FnMut(&Bound<'py, PyAny>) -> PyResult<(DType, Vec<usize>)>,
 ) -> PyResult<RecordMetadata> {
     let py = record.py();
     let fields = record.getattr(intern!(py, "fields"))?;
@@ -87,6 +99,18 @@ fn described<'py>(
         Ok(id) => within(py, &format!("record '{id}'"), e),
         Err(_) => within(py, "a record", e),
     };
+    let fields = described_fields(&fields, &told, kind)?;
+    let scene_id = optional(&record.getattr(intern!(py, "scene_id"))?, "scene id").map_err(told)?;
+    let metadata = record.getattr(intern!(py, "metadata")).and_then(|m| json(&m)).map_err(told)?;
+    Ok(RecordMetadata { id: id?, scene_id, metadata, fields })
+}
+
+fn described_fields<'py>(
+    fields: &Bound<'py, PyAny>,
+    told: &impl Fn(PyErr) -> PyErr,
+    mut kind: impl FnMut(&Bound<'py, PyAny>) -> PyResult<(DType, Vec<usize>)>,
+) -> PyResult<Vec<FieldMetadata>> {
+    let py = fields.py();
     let fields = fields.cast::<PyMapping>().map_err(|_| told(invalid_value("its fields are no mapping")))?;
     let mut all = Vec::with_capacity(1);
     for pair in fields.items()? {
@@ -100,9 +124,7 @@ fn described<'py>(
         });
         all.push(one.map_err(|e| told(within(py, &format!("field '{name}'"), e)))?);
     }
-    let scene_id = optional(&record.getattr(intern!(py, "scene_id"))?, "scene id").map_err(told)?;
-    let metadata = record.getattr(intern!(py, "metadata")).and_then(|m| json(&m)).map_err(told)?;
-    Ok(RecordMetadata { id: id?, scene_id, metadata, fields: all })
+    Ok(all)
 }
 
 fn axis(axis: &Bound<'_, PyAny>) -> PyResult<Axis> {
@@ -146,14 +168,15 @@ fn type_name(value: &Bound<'_, PyAny>) -> String {
 }
 
 /// A text; whether it may be empty is the core's to say.
-fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+pub fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     match value.cast::<PyString>() {
         Ok(text) => utf8(text).map(str::to_owned).map_err(|e| within(value.py(), what, e)),
         Err(_) => Err(invalid_value(format!("{what} must be a non-empty string, found {}", type_name(value)))),
     }
 }
 
-fn optional(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<String>> {
+/// A text or None.
+pub fn optional(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<String>> {
     if value.is_none() {
         return Ok(None);
     }
@@ -163,7 +186,8 @@ fn optional(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<String>> {
     }
 }
 
-fn length(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u64> {
+/// A nonnegative integer.
+pub fn length(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u64> {
     let whole = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
     let number = if whole { value.extract::<u64>().ok() } else { None };
     number.ok_or_else(|| invalid_value(format!("{what} must be a nonnegative integer, found {value:?}")))

@@ -6,31 +6,48 @@ use super::options::options;
 use super::take::record;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
-use sigbank::layout::signal_dataset::{Record, write_shard};
+use sigbank::layout::signal_dataset::write_shard;
 use sigbank::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stands for an error that Python raised.
-const RAISED: &str = "the records came to an end by an error";
+const RAISED: &str = "what was handed out came to an end by an error";
 
-/// Records that Python hands out, for a thread that does not hold the GIL.
-struct Records<'a> {
+/// What a Python iterator hands out, taken for a thread that does not hold the GIL.
+pub struct Handed<T> {
     iterator: Py<PyIterator>,
-    raised: &'a mut Option<PyErr>,
+    take: fn(&Bound<'_, PyAny>) -> PyResult<T>,
+    raised: Arc<Mutex<Option<PyErr>>>,
 }
 
-impl Iterator for Records<'_> {
-    type Item = Result<Record>;
+impl<T> Handed<T> {
+    pub fn new(items: &Bound<'_, PyAny>, take: fn(&Bound<'_, PyAny>) -> PyResult<T>) -> PyResult<Self> {
+        Ok(Self { iterator: items.try_iter()?.unbind(), take, raised: Arc::default() })
+    }
 
-    fn next(&mut self) -> Option<Result<Record>> {
+    /// What turns the core's errors into Python's: those that Python raised on the way come out as they were.
+    pub fn raising(&self, during: During) -> impl FnOnce(Error) -> PyErr + use<T> {
+        let raised = Arc::clone(&self.raised);
+        move |e| match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(raised) if e.message().ends_with(RAISED) => raised,
+            _ => raise(e, during),
+        }
+    }
+}
+
+impl<T> Iterator for Handed<T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
         Python::attach(|py| {
-            let next = || -> PyResult<Option<Record>> {
+            let next = || -> PyResult<Option<T>> {
                 py.check_signals()?;
                 let mut iterator = self.iterator.bind(py).clone();
-                iterator.next().map(|item| record(&item?)?.into_record()).transpose()
+                iterator.next().map(|item| (self.take)(&item?)).transpose()
             };
             next()
                 .map_err(|e| {
-                    *self.raised = Some(e);
+                    *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
                     Error::invalid(RAISED)
                 })
                 .transpose()
@@ -38,8 +55,10 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// Writes records as a pair of shards; gives what a `PublishedShard` is made of: data and metadata URI, records, bytes of each, and the
-/// SHA-256 of each.
+/// Data and metadata URI, records, bytes of each, the SHA-256 of each.
+type Written = (String, String, u64, u64, u64, Option<(String, String)>);
+
+/// Writes records as a pair of shards; gives what a `PublishedShard` is made of.
 #[pyfunction]
 #[pyo3(signature = (records, root, work_id, attempt, options=None))]
 pub fn signal_write_shard(
@@ -49,18 +68,12 @@ pub fn signal_write_shard(
     work_id: &str,
     attempt: u64,
     options: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(String, String, u64, u64, u64, Option<(String, String)>)> {
+) -> PyResult<Written> {
     let options = self::options(options)?;
-    let iterator = records.try_iter()?.unbind();
-    let mut raised = None;
-    let written = py.detach(|| {
-        let store = created(root)?;
-        write_shard(&*store, Records { iterator, raised: &mut raised }, work_id, attempt, &options)
-    });
-    let shard = written.map_err(|e| match raised.take() {
-        Some(raised) if e.message().ends_with(RAISED) => raised,
-        _ => raise(e, During::WriteShard),
-    })?;
+    let records = Handed::new(records, |item| record(item)?.into_record())?;
+    let raising = records.raising(During::WriteShard);
+    let written = py.detach(|| write_shard(&*created(root)?, records, work_id, attempt, &options));
+    let shard = written.map_err(raising)?;
     let uri = |path: &str| format!("{}/{path}", shown(root));
     let digests = shard.data.sha256.zip(shard.metadata.sha256).map(|(data, metadata)| (data.to_string(), metadata.to_string()));
     let (data, metadata) = (shard.data.path.as_str(), shard.metadata.path.as_str());

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from sigbank import _native
 
 from .._roots import root_path
+from ..annotation.catalog import AnnotationCatalog, AnnotationSet
 from ..policy import AccessMode, CachePolicy, StorageOptions
 from ..record.model import Json, Record, RecordMetadata
 from .instructions import ReadInstruction
@@ -35,6 +36,18 @@ class Dataset(Sequence[Record]):
         self.access_mode = AccessMode.LAZY_RANDOM_ACCESS
         self.cache_policy = CachePolicy.NONE
         self.record_metadata = RecordMetadataSequence(native)
+        self._catalog: AnnotationCatalog | None = None
+
+    @property
+    def annotations(self) -> AnnotationCatalog:
+        """The annotation sets by name: as they are when this is first asked for, and with what is published through this object."""
+        if self._catalog is None:
+            self._catalog = AnnotationCatalog(self, self._native.annotations())
+        return self._catalog
+
+    def _annotated(self, native: _native.SignalAnnotationSet) -> AnnotationSet:
+        self._catalog = None
+        return AnnotationSet(self, native)
 
     @property
     def storage_options(self) -> StorageOptions:
