@@ -313,8 +313,9 @@ fn documents_of_annotations_that_break_a_rule_are_refused() {
         |id: &str| store.list(Some(&path(&format!("annotations/sets/{id}/objects")))).unwrap().next().unwrap().unwrap().path;
     let stolen = store.get(&object("other/q")).unwrap();
     replace(&*store, object("labels/p").as_str(), &stolen);
-    let e = read().unwrap_err();
-    assert!(e.code() == Code::Corrupt, "{e}");
+    for e in [read().unwrap_err(), dataset.verify(&mut |_, _| true).unwrap_err()] {
+        assert!(e.code() == Code::Corrupt && e.path().unwrap().contains("annotations/sets/labels/p/objects"), "{e}");
+    }
     assert!(other.verify().is_ok() && set.len() == 10);
 }
 
@@ -340,4 +341,23 @@ fn annotations_go_along_with_a_view() {
             set.verify().unwrap();
         }
     }
+}
+
+/// The reference package locks this file while it swaps the catalog.
+#[test]
+fn the_references_lock_is_honoured() {
+    let dir = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(sigbank::store::LocalStore::create(dir.path()).unwrap());
+    let dataset = dataset(&store, 10, 4, &options());
+    std::fs::create_dir(dir.path().join("annotations")).unwrap();
+    let lock = std::fs::File::create(dir.path().join("annotations/.catalog.json.lock")).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| publish_annotations(&dataset, "labels", rows(0..10), &named("p")));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(!publishing.is_finished() && dataset.annotations().unwrap().names().next().is_none());
+        lock.unlock().unwrap();
+        publishing.join().unwrap().unwrap();
+    });
+    assert_eq!(dataset.annotations().unwrap().names().collect::<Vec<_>>(), ["labels"]);
 }

@@ -293,8 +293,8 @@ impl Dataset {
         Ok(runs)
     }
 
-    /// Compares every object with its reference, decodes every record and compares it with its metadata document. `progress` hears
-    /// (shards done, shards in all) and stops the run by `false`.
+    /// Compares every object with its reference, decodes every record and compares it with its metadata document, and does so for the
+    /// annotations there are now. `progress` hears (shards done, shards in all) and stops the run by `false`.
     ///
     /// # Errors
     /// `Corrupt` or `NotFound` names the first object at fault.

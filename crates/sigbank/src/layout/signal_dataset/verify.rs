@@ -48,6 +48,13 @@ pub(super) fn verify(dataset: &Dataset, progress: &mut dyn FnMut(u64, u64) -> bo
             progress(done.units, total)
         })?;
     }
+    let catalog = dataset.annotations()?;
+    for name in catalog.names() {
+        done.bytes += catalog.open(name)?.verify()?;
+        if !progress(done.units, total) {
+            return Err(stopped());
+        }
+    }
     Ok(done)
 }
 

@@ -15,6 +15,8 @@ use crate::uri::RelPath;
 use sigbank_format::container::arrayrecord::{self, Writer};
 use sigbank_format::model::json::Json;
 use sigbank_format::record::signal::encode_into;
+use std::fs::File;
+use std::path::Path;
 
 /// How a set is published.
 ///
@@ -366,10 +368,26 @@ fn finish(
     AnnotationSet::open(dataset.clone(), name, &set.0)
 }
 
+/// The lock that the reference package takes around its own compare and swap on a local disk, so that neither undoes the other's. It is
+/// free again when the file is closed.
+fn reference_lock(store: &dyn Store) -> Result<Option<File>> {
+    let folder = Path::new(&store.location()).join("annotations");
+    if !folder.is_absolute() || !folder.is_dir() {
+        return Ok(None); // No local disk: the set's root was written before.
+    }
+    let path = folder.join(".catalog.json.lock");
+    let open = || {
+        let file = File::options().create(true).append(true).open(&path)?;
+        file.lock().map(|()| file)
+    };
+    open().map(Some).map_err(|e| Error::from(e).at(path.display()))
+}
+
 /// Adds the set to the catalog, as often as others do so meanwhile.
 fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32) -> Result<()> {
     let store: &dyn Store = &**dataset.store();
     let pointer = RelPath::parse(CATALOG)?;
+    let _held = reference_lock(store)?;
     for attempt in 0..=retries {
         let (version, _, mut revision) = catalog(dataset)?;
         match revision.sets.get(name) {
