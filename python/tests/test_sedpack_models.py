@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import datetime
 import importlib
+import json
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ MODULES = {
 FILE = {"file_path": "train/shards_list.json", "hash_checksums": ["00", "11"]}
 LIST = {"shard_list_info_file": FILE, "number_of_examples": 3, "number_of_shards": 2}
 SHARD = {"file_infos": [{"file_path": "train/a.fb"}], "number_of_examples": 2, "custom_metadata": {"k": [1, None]}}
+STORED = json.dumps({**SHARD, "custom_metadata": {"kind": 3}, "unknown": 1})
 TRACE = {"name": "trace", "dtype": "float32", "shape": [4, 2], "custom_metadata": {"min": -0.5}}
 
 
@@ -304,3 +307,50 @@ def test_what_a_file_would_not_give_back_is_refused_when_it_is_saved(tmp_path: P
     with pytest.raises(ValueError, match=r"metadata.*'a'"):
         dataset.write_config()
     assert sedpack_io.Dataset(tmp_path / "d").metadata.custom_metadata == {}
+
+
+def stored(text: str = STORED) -> ShardInfo:
+    return ShardInfo._stored_as()(text)
+
+
+def test_a_listed_shard_is_looked_into_when_it_is_asked() -> None:
+    eager = ShardInfo.model_validate_json(STORED)
+    info = stored()
+    assert info.custom_metadata == {"kind": 3}
+    # Nothing else was made of it.
+    assert set(info.__dict__) == {"custom_metadata"}
+    info.custom_metadata["kind"] = 4
+    assert [name for name, _ in info] == ["file_infos", "number_of_examples", "custom_metadata"]
+    assert info.custom_metadata == {"kind": 4}
+    assert info != eager
+    assert stored() == eager
+    assert eager == stored()
+    for same in (copy.copy(stored()), copy.deepcopy(stored()), pickle.loads(pickle.dumps(stored())), stored().model_copy(deep=True)):
+        assert type(same) is ShardInfo
+        assert same == eager
+        assert same.model_fields_set == eager.model_fields_set
+    assert repr(stored()) == repr(eager)
+    assert stored().model_dump_json() == eager.model_dump_json()
+    assert stored().model_dump(exclude_unset=True) == eager.model_dump(exclude_unset=True)
+    assert stored().model_fields_set == {"file_infos", "number_of_examples", "custom_metadata"}
+    changed = stored()
+    changed.number_of_examples = 7
+    assert (changed.number_of_examples, changed.file_infos) == (7, eager.file_infos)
+    with pytest.raises(AttributeError, match="'ShardInfo' object has no attribute 'nothing'"):
+        stored().nothing  # noqa: B018
+    with pytest.raises(ValueError, match="ShardInfo has no field 'nothing'"):
+        stored().nothing = 1
+    short = stored('{"file_infos": [{"file_path": "train/a.fb"}]}')
+    assert (short.custom_metadata, short.number_of_examples, short.model_fields_set) == ({}, 0, {"file_infos"})
+    short.custom_metadata["x"] = 1
+    assert stored('{"file_infos": [{"file_path": "train/a.fb"}]}').custom_metadata == {}
+
+
+def test_threads_may_look_into_one_listed_shard() -> None:
+    eager = ShardInfo.model_validate_json(STORED)
+    for _ in range(200):
+        info = stored()
+        with ThreadPoolExecutor(4) as pool:
+            looks = [lambda: info.custom_metadata, lambda: info == eager, lambda: info.file_infos, lambda: info.model_dump()]
+            found = list(pool.map(lambda look: look(), looks))
+        assert found == [eager.custom_metadata, True, eager.file_infos, eager.model_dump()]

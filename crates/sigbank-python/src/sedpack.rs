@@ -121,8 +121,13 @@ impl SedpackDataset {
 
     fn shard_infos(&self, py: Python<'_>, split: &str, start: u64, stop: u64) -> PyResult<Vec<String>> {
         self.known(split)?;
-        let shards = py.detach(|| self.dataset.shard_infos(split, start, stop)).map_err(raise)?;
-        Ok(shards.iter().map(|s| s.to_value().to_string()).collect())
+        py.detach(|| self.dataset.shard_texts(split, start, stop)).map_err(raise)
+    }
+
+    /// The numbers of the first shards of each distinct metadata, at most `limit` of each.
+    fn limit_metadata_types(&self, py: Python<'_>, split: &str, limit: u64) -> PyResult<Vec<u32>> {
+        self.known(split)?;
+        py.detach(|| self.dataset.limit_metadata_types(split, limit)).map_err(raise)
     }
 
     #[pyo3(signature = (relative_path, concurrency, durable, auto_update, adopt=None))]

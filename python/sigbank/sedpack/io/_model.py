@@ -1,11 +1,14 @@
 """The base of the metadata models: typed fields, checked when an object is made, and JSON both ways.
 
 A model is a class with annotated fields. Objects are made from keywords, can be changed afterwards (an assignment is not
-checked again), are equal when their class and values are, and keep no field that the class does not declare.
+checked again), are equal when their class and values are, and keep no field that the class does not declare. Those that
+`Model._stored_as` makes look into their JSON text when a field is first asked for: most of a hundred thousand shards are
+looked at for their metadata, if at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import enum
@@ -37,10 +40,14 @@ class Field(NamedTuple):
 class Model:
     """A value with named, typed fields; see the module for how it behaves."""
 
-    __slots__ = ("__dict__", "_given")
+    __slots__ = ("__dict__", "_given", "_stored")
 
     model_fields: ClassVar[dict[str, Field]] = {}
     _given: set[str]
+    # The JSON text, or what it says, of which fields are still to be taken; unset when all were.
+    _stored: str | dict[str, Any]
+    # What makes each field of a JSON object that was checked.
+    _takers: ClassVar[dict[str, Callable[[dict[str, Any]], Any]]] = {}
 
     def __init_subclass__(cls) -> None:
         own = cls.__dict__.get("__annotations__", {})
@@ -53,9 +60,57 @@ class Model:
                     # The default lives in `model_fields`; an attribute of the class would hide a deleted field.
                     delattr(cls, name)
         cls.model_fields = fields
+        cls._takers = {name: _taker(name, field) for name, field in fields.items()}
 
     def __init__(self, **values: Any) -> None:
         self._fill(values, type(self).__name__)
+
+    @classmethod
+    def _stored_as(cls: type[M]) -> Callable[[str | dict[str, Any]], M]:
+        """What makes a model of a JSON object, or of its text, that was checked when it was read from its file."""
+        new = object.__new__
+
+        def make(stored: str | dict[str, Any]) -> M:
+            model = new(cls)
+            _set_stored(model, stored)
+            return model
+
+        return make
+
+    def __getattr__(self, name: str) -> Any:
+        # Only asked for what is not there: a field that was not taken from the text yet, or no field at all.
+        stored = self._still_stored()
+        if stored is not None and (take := self._takers.get(name)) is not None:
+            value = self.__dict__[name] = take(stored)
+            return value
+        if stored is not None and name == "_given":
+            return set(self.model_fields).intersection(stored)
+        if name in self.__dict__:
+            return self.__dict__[name]  # taken by another thread meanwhile
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def _still_stored(self) -> dict[str, Any] | None:
+        """What the text says; None where all fields were taken."""
+        try:
+            stored = _get_stored(self)
+        except AttributeError:
+            return None
+        if isinstance(stored, str):
+            stored = json.loads(stored)
+            _set_stored(self, stored)
+        return stored  # type: ignore[no-any-return]
+
+    def _values(self) -> dict[str, Any]:
+        """All fields, in the order of their declaration."""
+        if (stored := self._still_stored()) is not None:
+            taken = self.__dict__
+            whole = {name: taken[name] if name in taken else take(stored) for name, take in self._takers.items()}
+            # In one step, since threads may look at the same object.
+            object.__setattr__(self, "__dict__", whole)
+            object.__setattr__(self, "_given", set(self.model_fields).intersection(stored))
+            with contextlib.suppress(AttributeError):
+                object.__delattr__(self, "_stored")
+        return self.__dict__
 
     def _fill(self, values: Mapping[Any, Any], where: str) -> None:
         object.__setattr__(self, "_given", {name for name in self.model_fields if name in values})
@@ -75,16 +130,17 @@ class Model:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.model_fields:
             raise ValueError(f"{type(self).__name__} has no field {name!r}; its fields are {', '.join(self.model_fields)}")
+        self._values()
         self._given.add(name)
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return self.__dict__ == other.__dict__
+        return self._values() == other._values()
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return iter(self.__dict__.items())
+        return iter(self._values().items())
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value!r}" for name, value in self)
@@ -93,7 +149,7 @@ class Model:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"values": self.__dict__, "given": self._given}
+        return {"values": self._values(), "given": self._given}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         object.__setattr__(self, "_given", set(state["given"]))
@@ -146,7 +202,7 @@ class Model:
 
         def dump(model: Model) -> dict[str, Any]:
             kept: dict[str, Any] = {}
-            for name, value in model.__dict__.items():
+            for name, value in model._values().items():
                 if model is self and (name in excluded or (included is not None and name not in included)):
                     continue
                 field = model.model_fields[name]
@@ -192,6 +248,11 @@ def refuse_lossy(value: Any, where: str) -> None:
         case list() | tuple() | set() | frozenset():
             for index, item in enumerate(value):
                 refuse_lossy(item, f"{where}[{index}]")
+
+
+# Called for each shard of a listing.
+_get_stored = Model._stored.__get__  # type: ignore[union-attr]
+_set_stored = Model._stored.__set__  # type: ignore[union-attr]
 
 
 def json_text(value: Any, where: str) -> str:
@@ -305,6 +366,31 @@ def _coerce(annotation: Any, value: Any, where: str) -> Any:
         model._fill(value, where)
         return model
     raise TypeError(f"{where}: {annotation!r} is no type that a model's field can have")
+
+
+def _taker(name: str, field: Field) -> Callable[[dict[str, Any]], Any]:
+    """What makes a field's value of a JSON object that was checked."""
+    convert = _from_json(field.annotation)
+
+    def take(stored: dict[str, Any]) -> Any:
+        if name not in stored:
+            return field.default.copy() if type(field.default) is dict else copy.deepcopy(field.default)
+        return stored[name] if convert is None else convert(stored[name])
+
+    return take
+
+
+def _from_json(annotation: Any) -> Callable[[Any], Any] | None:
+    """What makes a value of JSON that was checked; None where it is the value already."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Path:
+        return Path
+    if origin in (list, tuple):
+        each = _from_json(arguments[0])
+        return origin if each is None else lambda items: origin(map(each, items))
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias) and issubclass(annotation, Model):
+        return annotation._stored_as()
+    return None
 
 
 def _coerce_int(value: Any, where: str) -> int:

@@ -24,6 +24,7 @@ _DEFAULT_PARALLELISM = 2
 _AUTOTUNE = -1
 # How many examples the asynchronous iterator fetches for one hop to a thread.
 _ASYNC_CHUNK = 32
+_shard_info = ShardInfo._stored_as()
 
 
 class DatasetIteration:
@@ -59,6 +60,10 @@ class DatasetIteration:
         if shard_filter is None and not custom_metadata_type_limit:
             chosen = None if not shards or shards >= total else list(range(shards))
             empty = total == 0
+        elif shard_filter is None and custom_metadata_type_limit:
+            # What the metadata of all shards are is known without an object for each.
+            chosen = self._native.limit_metadata_types(split, custom_metadata_type_limit)[: shards or None]
+            empty = not chosen
         else:
             infos = iterate_shard_infos(self._native, split)
             chosen = [index for index, _ in select(infos, shards, custom_metadata_type_limit, shard_filter)]
@@ -286,7 +291,7 @@ def iterate_shard_infos(native: _native.SedpackDataset, split: SplitT) -> Iterat
     """Every shard of the split in stored order, a thousand fetched at a time; KeyError."""
     total = native.num_shards(split)
     for start in range(0, total, 1_000):
-        yield from map(ShardInfo.model_validate_json, native.shard_infos(split, start, min(start + 1_000, total)))
+        yield from map(_shard_info, native.shard_infos(split, start, min(start + 1_000, total)))
 
 
 def shard_path(info: ShardInfo) -> str:

@@ -14,6 +14,7 @@ from ..types import SplitT
 
 # How many shards' descriptions are fetched at a time.
 _FETCH = 1_000
+_shard_info = ShardInfo._stored_as()
 
 
 class ShardInfoIterator:
@@ -55,7 +56,7 @@ class ShardInfoIterator:
             total = self._native.num_shards(split)
             for start in range(0, total, _FETCH):
                 infos = self._native.shard_infos(split, start, min(start + _FETCH, total))
-                yield from map(ShardInfo.model_validate_json, infos)
+                yield from map(_shard_info, infos)
 
     def _run(self) -> Iterator[ShardInfo]:
         for _ in itertools.count() if self.repeat else range(1):
