@@ -3,8 +3,10 @@
 
 mod check;
 mod info;
+mod ls;
 mod merge;
 mod pack;
+mod publish;
 mod recompress;
 mod show;
 mod signals;
@@ -29,7 +31,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Pack(pack::Args),
+    Publish(publish::Args),
     Info(info::Args),
+    Ls(ls::Args),
     Show(show::Args),
     Check(check::Args),
     Merge(merge::Args),
@@ -75,12 +79,16 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         }
     };
     // These make a folder, which shall not stay behind half filled.
-    let makes_a_folder =
-        matches!(&cli.command, Command::Pack(_) | Command::Merge(_) | Command::Split(_) | Command::Recompress(_));
+    let makes_a_folder = matches!(
+        &cli.command,
+        Command::Pack(_) | Command::Publish(_) | Command::Merge(_) | Command::Split(_) | Command::Recompress(_)
+    );
     let _watch = makes_a_folder.then(signals::watch);
     let mut out = io::BufWriter::new(io::stdout().lock());
     let (done, as_json) = match &cli.command {
         Command::Pack(args) => (pack::run(args, &mut out), args.json),
+        Command::Publish(args) => (publish::run(args, &mut out), args.json),
+        Command::Ls(args) => (ls::run(args, &mut out), args.json),
         Command::Info(args) => (info::run(args, &mut out), args.json),
         Command::Show(args) => (show::run(args, &mut out), args.json),
         Command::Check(args) => (check::run(args, &mut out), args.json),

@@ -145,7 +145,7 @@ fn is_archive(file: &Arc<dyn ReadAt>) -> Result<bool> {
     Ok(matches!(&head, b"PK\x03\x04" | b"PK\x05\x06"))
 }
 
-fn open_file(candidate: &Candidate) -> Result<Arc<dyn ReadAt>> {
+pub(super) fn open_file(candidate: &Candidate) -> Result<Arc<dyn ReadAt>> {
     let at = |e: std::io::Error| Error::from(e).at(candidate.path.display());
     let file = File::open(&candidate.path).map_err(at)?;
     let size = file.metadata().map_err(at)?.len();

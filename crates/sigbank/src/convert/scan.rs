@@ -61,6 +61,11 @@ pub struct Found {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn scan(folders: &[PathBuf]) -> Result<Found> {
+    scan_for(&ENDINGS, folders)
+}
+
+/// [`scan`] for files of other endings.
+pub(super) fn scan_for(endings: &[&str], folders: &[PathBuf]) -> Result<Found> {
     let mut found = Found::default();
     let mut names = Vec::new();
     for folder in folders {
@@ -79,7 +84,7 @@ pub fn scan(folders: &[PathBuf]) -> Result<Found> {
                 .remedy("pack the folder that holds both, or rename one"));
             }
             names.push(prefix.clone());
-            walk(folder, &prefix, &mut vec![real], &mut found)?;
+            walk(endings, folder, &prefix, &mut vec![real], &mut found)?;
         } else {
             let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
             if found.candidates.iter().any(|c| c.source == name) {
@@ -87,7 +92,7 @@ pub fn scan(folders: &[PathBuf]) -> Result<Found> {
                     .at(folder.display())
                     .remedy("pack the folder that holds both"));
             }
-            file(folder.clone(), name, fs::metadata(folder).map_err(at)?.len(), &mut found);
+            file(endings, folder.clone(), name, fs::metadata(folder).map_err(at)?.len(), &mut found);
         }
     }
     found.candidates.sort_by(|a, b| a.source.cmp(&b.source));
@@ -96,7 +101,7 @@ pub fn scan(folders: &[PathBuf]) -> Result<Found> {
     Ok(found)
 }
 
-fn walk(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found) -> Result<()> {
+fn walk(endings: &[&str], folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found) -> Result<()> {
     let at = |e: std::io::Error| Error::from(e).at(folder.display());
     for entry in fs::read_dir(folder).map_err(at)? {
         let entry = entry.map_err(at)?;
@@ -129,10 +134,10 @@ fn walk(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found
                 continue;
             }
             above.push(real);
-            walk(&path, &format!("{source}/"), above, found)?;
+            walk(endings, &path, &format!("{source}/"), above, found)?;
             above.pop();
         } else if kind.is_file() {
-            file(path, source, kind.len(), found);
+            file(endings, path, source, kind.len(), found);
         } else {
             found.others.push(source);
         }
@@ -144,9 +149,9 @@ fn unpackable(source: String, path: PathBuf, reason: &str) -> Unpackable {
     Unpackable { source, path, reason: reason.to_owned() }
 }
 
-fn file(path: PathBuf, source: String, size: u64, found: &mut Found) {
+fn file(endings: &[&str], path: PathBuf, source: String, size: u64, found: &mut Found) {
     let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    if ENDINGS.contains(&ending.as_str()) {
+    if endings.contains(&ending.as_str()) {
         found.candidates.push(Candidate { source, path, size });
     } else {
         found.others.push(source);

@@ -1,0 +1,163 @@
+//! `sigbank publish`.
+
+use crate::check::style;
+use crate::{Failure, text};
+use indicatif::ProgressBar;
+use serde_json::{Map, Value, json};
+use sigbank::Error;
+use sigbank::convert::{PublishReport, SignalOptions, SignalTarget, Skipped, Windows, plan_signal, publish};
+use sigbank_format::model::DType;
+use sigbank_format::model::json::Json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Publish recordings (wav, flac, ogg, npy, npz, SigMF) as a new signal-dataset
+///
+/// Each recording, or window of one, is a record with one field, signal, whose axis time has its start, step and unit. Audio and SigMF of
+/// several channels have the axis channel before it, SigMF's complex integers the axis iq behind it; the axes of arrays are time, channel
+/// and further ones as they stand, or those of --axes. The id is the file's path without its ending; the metadata holds source,
+/// sample_rate and what else the file says. What is left out is counted and listed; a file that cannot be read ends the run and leaves
+/// nothing behind.
+#[derive(clap::Args)]
+#[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE>... <DEST>")]
+pub(crate) struct Args {
+    /// Folders of recordings, or files, and last the folder to make
+    #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]
+    paths: Vec<PathBuf>,
+    /// Cut recordings into windows of N samples; without it, each recording is one record
+    #[arg(long, value_name = "N")]
+    window: Option<u64>,
+    /// Samples from the start of one window to that of the next [default: N]
+    #[arg(long, value_name = "M", requires = "window")]
+    hop: Option<u64>,
+    /// Fill a last window up with zeros instead of leaving the end out
+    #[arg(long, requires = "window")]
+    pad: bool,
+    /// Store signals as this dtype; values that do not fit are an error, floats are rounded. Without it, arrays and SigMF keep theirs;
+    /// audio is float32 or, with samples of more than 24 bits, float64. complex64 makes numbers of SigMF's complex integers
+    #[arg(long)]
+    dtype: Option<String>,
+    /// The axes of arrays (npy, npz) by name, such as channel,time
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    axes: Vec<String>,
+    /// The sample rate of files that do not say it (npy, npz), in hertz
+    #[arg(long, value_name = "HZ")]
+    sample_rate: Option<f64>,
+    /// Count and list files that cannot be read instead of ending
+    #[arg(long)]
+    skip_bad: bool,
+    /// The dataset's name [default: that of the folder to make]
+    #[arg(long, value_name = "NAME")]
+    dataset_id: Option<String>,
+    /// The snapshot's name
+    #[arg(long, value_name = "NAME", default_value = "v1")]
+    snapshot_id: String,
+    /// Say something of the dataset; may be given several times
+    #[arg(long, value_name = "KEY=TEXT")]
+    metadata: Vec<String>,
+    /// Most records in a shard
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..))]
+    records_per_shard: u64,
+    /// Threads; 0: one a core, at most 16
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Args {
+    fn options(&self) -> Result<SignalOptions, Error> {
+        if self.sample_rate.is_some_and(|r| !(r > 0.0 && r.is_finite())) {
+            return Err(Error::invalid("--sample-rate must be a positive number of hertz"));
+        }
+        Ok(SignalOptions {
+            window: self.window.map(|n| Windows::new(n, self.hop.unwrap_or(n), self.pad)).transpose()?,
+            dtype: self.dtype.as_deref().map(|t| t.parse::<DType>()).transpose().map_err(|e| Error::from(e).within("--dtype"))?,
+            axes: self.axes.clone(),
+            sample_rate: self.sample_rate,
+            skip_bad: self.skip_bad,
+        })
+    }
+}
+
+/// `KEY=TEXT` many times as one object.
+pub(crate) fn metadata(pairs: &[String]) -> Result<Json, Error> {
+    let mut object = Map::new();
+    for pair in pairs {
+        let (key, value) = pair
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| Error::invalid(format!("--metadata {pair:?} is not KEY=TEXT, such as site=roof")))?;
+        if object.insert(key.into(), value.into()).is_some() {
+            return Err(Error::invalid(format!("--metadata gives '{key}' twice")));
+        }
+    }
+    Ok(Json::from_value(&Value::Object(object))?)
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let Some((dest, folders)) = args.paths.split_last() else { return Ok(()) };
+    let target = SignalTarget {
+        dataset_id: args.dataset_id.clone(),
+        snapshot_id: args.snapshot_id.clone(),
+        metadata: metadata(&args.metadata)?,
+        records_per_shard: args.records_per_shard,
+        threads: args.threads,
+    };
+    let plan = plan_signal(folders, &args.options()?)?;
+    let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} records, {eta} left"));
+    let report = publish(&plan, dest, &target, &mut |p| {
+        bar.set_position(p.bytes);
+        bar.set_message(text::count(p.records));
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    if args.json { print_json(&report, dest, out) } else { print(&report, dest, out) }
+}
+
+fn print_json(r: &PublishReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
+    let object = json!({
+        "dataset": dest.display().to_string(), "dataset_id": r.dataset_id, "snapshot_id": r.snapshot_id, "records": r.records,
+        "shards": r.shards, "files": r.files, "bytes_in": r.bytes_in, "stored_bytes": r.stored_bytes,
+        "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "no_rate": r.no_rate,
+        "too_short": list(&r.too_short), "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
+    });
+    writeln!(out, "{object}")?;
+    Ok(())
+}
+
+fn print(r: &PublishReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let (files, size, dest) = (text::some(r.files, "file"), text::bytes(r.bytes_in), dest.display());
+    let (records, shards) = (text::some(r.records, "record"), text::some(r.shards, "shard"));
+    let (id, snapshot, stored) = (&r.dataset_id, &r.snapshot_id, text::bytes(r.stored_bytes));
+    text::line(out, format_args!("published {files} ({size}) as {dest}: {records} in {shards} ({stored}), {id} {snapshot}"))?;
+    if r.tails.0 > 0 {
+        let (ends, samples) = (text::some(r.tails.0, "end"), text::some(r.tails.1, "sample"));
+        writeln!(out, "left out: {ends} of recordings that fill no window, {samples} (--pad keeps them)")?;
+    }
+    if r.padded > 0 {
+        writeln!(out, "padded with zeros: {}", text::some(r.padded, "window"))?;
+    }
+    if r.no_rate > 0 {
+        writeln!(out, "sample rate not known: {} (--sample-rate tells it)", text::some(r.no_rate, "recording"))?;
+    }
+    for (what, list) in [("too short", &r.too_short), ("not readable", &r.bad)] {
+        if !list.is_empty() {
+            writeln!(out, "left out: {} {what}:", text::some(list.len() as u64, "recording"))?;
+            for s in list {
+                text::line(out, format_args!("  {}: {}", s.source, s.reason))?;
+            }
+        }
+    }
+    if !r.others.is_empty() {
+        let names = text::names(r.others.iter().map(String::as_str), 20);
+        text::line(out, format_args!("skipped: {} of other kinds: {names}", text::some(r.others.len() as u64, "file")))?;
+    }
+    if r.litter > 0 {
+        writeln!(out, "skipped: {} left by operating systems and editors", text::some(r.litter, "file"))?;
+    }
+    writeln!(out, "root {}", r.root)?;
+    Ok(())
+}
