@@ -122,6 +122,7 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         }
         match (applied, plan.is_empty()) {
             (true, _) => writeln!(out, "repaired; root {root}")?,
+            (_, true) if plan.left_out().0 > 0 => writeln!(out, "nothing else to repair; root {root}")?,
             (_, true) => writeln!(out, "nothing to repair; root {root}")?,
             _ => {}
         }

@@ -126,8 +126,17 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         return;
     }
     let _mount = Mount(disk.clone());
-    bench.run(&["recompress", "out", "disk/new", "--compression", "none"]).refused(&["disk is full"]);
-    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    done(&bench, &["recompress", "out", "plain", "--compression", "none"]);
+    for args in [
+        &["recompress", "out", "disk/new", "--compression", "none"][..],
+        &["recompress", "out", "disk/new", "--compression", "none", "--shard-file-type", "npz", "--threads", "1"],
+        &["merge", "plain", "disk/new"],
+        &["split", "plain", "disk/new", "--split", "train=1"],
+        &["split", "plain", "disk/new", "--split", "train=1", "--by", "example"],
+    ] {
+        bench.run(args).refused(&["No space left", "the disk is full: free some space"]);
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "{args:?}");
+    }
     done(&bench, &["split", "out", "disk/new", "--split", "train=1", "--by", "example"]);
 }
 

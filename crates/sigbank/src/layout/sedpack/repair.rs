@@ -34,8 +34,9 @@ use std::path::Path;
 use std::time::Duration;
 use survey::Survey;
 
-/// For how long nothing was written to a temporary file that is swept. Between making one and locking it a process takes far less.
-const ABANDONED: Duration = Duration::from_secs(60);
+/// For how long nothing was written to a temporary file that is swept. Between making one and locking it a process takes far less; one
+/// that is suspended just there finds its file gone, and says so.
+const ABANDONED: Duration = Duration::from_secs(10);
 
 /// What is done to one shard or list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -298,7 +299,7 @@ impl Dataset {
         self.refresh()
     }
 
-    /// Deletes the temporary files of killed writers, which have lain unchanged for a minute, and says how many there were. Those of
+    /// Deletes the temporary files of killed writers, which have lain unchanged for ten seconds, and says how many there were. Those of
     /// living ones are locked and stay. Nothing is done where files cannot be locked or written, nor while another process commits.
     ///
     /// # Errors

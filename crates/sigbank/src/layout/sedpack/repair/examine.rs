@@ -214,4 +214,7 @@ impl RowSink for Scratch {
         }
         self.0.get_mut(..len).ok_or_else(|| Error::limit("a value larger than the memory"))
     }
+    fn goes_through_units(&self) -> bool {
+        true
+    }
 }
