@@ -392,3 +392,37 @@ def test_names_are_the_references(space: str) -> None:
         assert isinstance(a, type) == isinstance(b, type)
         if isinstance(a, type) and issubclass(b, BaseException):
             assert {c for c in b.__mro__ if c.__module__ == "builtins"} <= set(a.__mro__)
+
+
+def test_storage_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sigbank import _native
+
+    calls, fails = [], 2
+
+    def flaky(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) <= fails:
+            raise ours.StorageError("the disk is away")
+        return real(*arguments)
+
+    real = _native.signal_write_shard
+    monkeypatch.setattr(_native, "signal_write_shard", flaky)
+    policy = ours.RetryPolicy(attempts=3, base_seconds=0, max_seconds=0)
+    assert ours.write_shard([iq(ours)], tmp_path, retry=policy).record_count == 1 and len(calls) == 3
+    for records, retry, tried in (([iq(ours)], None, 1), (iter([iq(ours)]), policy, 1), ([iq(ours)], dataclasses.replace(policy, attempts=2), 2)):
+        calls.clear()
+        with pytest.raises(ours.StorageError, match="away"):
+            ours.write_shard(records, tmp_path, work_id="w", retry=retry)
+        assert len(calls) == tried
+    # What is not the storage's fault is not tried again.
+    monkeypatch.setattr(_native, "signal_write_shard", real)
+    with pytest.raises(ours.ValidationError):
+        ours.write_shard([ours.Record("", {})], tmp_path, work_id="x", retry=ours.RetryPolicy(base_seconds=60, max_seconds=60))
+
+
+@pytest.mark.parametrize("m", MODULES)
+def test_a_root_that_cannot_be(m: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for call in (lambda root: m.write_shard([iq(m)], root), m.open):
+        with pytest.raises(OSError):
+            call(str(tmp_path / "file"))
