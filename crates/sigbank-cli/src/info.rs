@@ -1,8 +1,9 @@
 //! `sigbank info`.
 
 use crate::{Failure, text};
-use serde_json::json;
+use serde_json::{Value, json};
 use sigbank::layout::{self, Summary};
+use sigbank_format::model::Field;
 use std::io::Write;
 
 /// Types stand below one another up to names of so many characters.
@@ -49,7 +50,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // A long name moves its own line alone.
     let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).min(WIDEST);
     for field in &source.schema().fields {
-        writeln!(out, "  {:<width$} {}", field.name, text::kind(&field.ty))?;
+        let kind = if summary.layout == "signal_dataset" { with_axes(field) } else { text::kind(&field.ty) };
+        text::line(out, format_args!("  {:<width$} {kind}", field.name))?;
     }
     if !summary.varying.is_empty() {
         writeln!(out, "  the ratio leaves out what varies in size: {}", summary.varying.join(", "))?;
@@ -71,10 +73,23 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A signal-dataset's field with the names of its axes; of one that is not the same in all records what all have in common.
+fn with_axes(field: &Field) -> String {
+    let axes = field.metadata.get("axes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let axes: Vec<_> = axes.iter().filter_map(|axis| axis.get("name")?.as_str()).collect();
+    let dtype = field.metadata.get("dtype").and_then(Value::as_str).unwrap_or("various dtypes");
+    match (field.metadata.contains_key("ragged"), axes.is_empty()) {
+        (true, true) => format!("{dtype}, ragged"),
+        (true, false) => format!("{dtype}[{}], ragged", axes.join(", ")),
+        (false, true) => text::kind(&field.ty),
+        (false, false) => format!("{} ({})", text::kind(&field.ty), axes.join(", ")),
+    }
+}
+
 /// Everything that tells one dataset from another, on one line.
 pub(crate) fn line(name: &str, s: &Summary) -> String {
     let splits: Vec<_> = s.splits.iter().map(|x| format!("{} {}", x.name, text::count(x.records))).collect();
-    let ratio = s.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
+    let ratio = s.ratio().filter(|ratio| *ratio > 0.0).map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
     let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
     let records = text::some(s.records(), "example");
     format!("{name}: {}, {records}{splits}, {} stored{ratio}, root {}", s.layout, text::bytes(s.stored_bytes), s.root)

@@ -1,6 +1,7 @@
 //! The `sigbank` command line: each command is argument parsing, one library call and printing. The Python package runs the
 //! same code through [`run`].
 
+mod annotate;
 mod check;
 mod info;
 mod ls;
@@ -34,6 +35,7 @@ enum Command {
     Publish(publish::Args),
     Info(info::Args),
     Ls(ls::Args),
+    Annotate(annotate::Args),
     Show(show::Args),
     Check(check::Args),
     Merge(merge::Args),
@@ -88,6 +90,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
     let (done, as_json) = match &cli.command {
         Command::Pack(args) => (pack::run(args, &mut out), args.json),
         Command::Publish(args) => (publish::run(args, &mut out), args.json),
+        Command::Annotate(args) => (annotate::run(args, &mut out), args.json),
         Command::Ls(args) => (ls::run(args, &mut out), args.json),
         Command::Info(args) => (info::run(args, &mut out), args.json),
         Command::Show(args) => (show::run(args, &mut out), args.json),

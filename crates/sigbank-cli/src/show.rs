@@ -1,12 +1,16 @@
 //! `sigbank show`.
 
+mod signal;
+
 use crate::{Failure, text, wave};
 use serde_json::{Value, json};
 use sigbank::Error;
 use sigbank::convert::magnitudes;
-use sigbank::layout::{self, Stored};
+use sigbank::layout::signal_dataset::{self, Dataset};
+use sigbank::layout::{self, Stored, sedpack};
 use sigbank_format::model::{DType, Field, FieldType, Kind};
 use std::io::Write;
+use std::path::Path;
 
 /// Most channels of one signal that are drawn.
 const CHANNELS: usize = 4;
@@ -34,6 +38,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let width = args.width.map_or_else(|| usize::from(console::Term::stdout().size().1).min(100), usize::from);
+    let root = Path::new(&args.dataset);
+    if root.join(signal_dataset::ROOT).is_file() && !root.join(sedpack::ROOT).is_file() {
+        return signal::run(args, &Dataset::open(root, Default::default())?, width, out);
+    }
     let source = layout::open(&args.dataset)?;
     let splits = source.splits();
     let split = match &args.split {
@@ -70,7 +79,6 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "{}", json!({"split": split, "index": args.index, "values": values}))?;
         return Ok(());
     }
-    let width = args.width.map_or_else(|| usize::from(console::Term::stdout().size().1).min(100), usize::from);
     let of = splits.iter().find(|s| s.name == split).map_or(0, |s| s.records);
     writeln!(out, "{} {split} {} of {}", args.dataset, args.index, text::count(of))?;
     for (field, Stored { ty, bytes }) in shown {

@@ -78,6 +78,13 @@ impl Item {
     pub(in crate::convert) fn width(&self) -> usize {
         self.shape.iter().skip(1).product()
     }
+    /// The file of samples that is no recording of its own.
+    fn beside(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::SigMf(sigmf) => Some(&sigmf.data.source),
+            Origin::Array(_) => None,
+        }
+    }
     /// What the elements are turned into: of complex samples made of pairs, each part.
     pub(in crate::convert) fn part(&self) -> Result<DType> {
         if self.paired() { Ok(DType::new(Kind::Float, self.dtype.itemsize() / 2)?) } else { Ok(self.dtype.clone()) }
@@ -215,7 +222,9 @@ pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<Signa
                 files.push(candidate.clone());
             }
             Err(e) => {
-                samples.insert(candidate.path.with_extension(DATA));
+                if ending(candidate) == META {
+                    samples.insert(candidate.path.with_extension(DATA));
+                }
                 skip(candidate.source.clone(), e)?;
             }
         }
@@ -228,8 +237,8 @@ pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<Signa
     // Samples that have another ending than usual are no recording of their own.
     let named = |file: usize| files.get(file).is_some_and(|f: &Candidate| samples.contains(&f.path));
     items.retain(|item| !named(item.file));
-    let beside: BTreeSet<&str> = samples.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-    report.others.retain(|other| !beside.contains(other.rsplit('/').next().unwrap_or(other)));
+    let beside: BTreeSet<&str> = items.iter().filter_map(Item::beside).collect();
+    report.others.retain(|other| !beside.contains(other.as_str()));
     if let Some(window) = options.window {
         items.retain(|item| {
             let fits = window.count(item.rows()) > 0;

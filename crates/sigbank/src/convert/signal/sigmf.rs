@@ -138,7 +138,9 @@ fn data_file(meta: &Candidate, global: &Value) -> Result<Candidate> {
         let missing = Error::from(e).within("the samples of the recording").at(path.display());
         missing.remedy(format!("put the file beside {}", meta.path.display()))
     })?;
-    Ok(Candidate { source: meta.source.clone(), size: size.len(), path })
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = meta.source.rsplit_once('/').map_or(name.clone(), |(folder, _)| format!("{folder}/{name}"));
+    Ok(Candidate { source, size: size.len(), path })
 }
 
 /// A number of an object that must be a whole one where it is there.

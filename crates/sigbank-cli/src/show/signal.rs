@@ -1,0 +1,131 @@
+//! A record of a signal-dataset: what is said of it, its axes with their units, its signals drawn.
+
+use super::{Args, describe, draw, short, summary};
+use crate::{Failure, ls, text};
+use serde_json::{Map, Value, json};
+use sigbank::Error;
+use sigbank::layout::signal_dataset::Dataset;
+use sigbank_format::model::FieldType;
+use sigbank_format::record::signal::{Axis, FieldMetadata};
+use std::io::Write;
+
+/// Metadata of one key take so many characters.
+const WIDEST: usize = 200;
+
+pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Write) -> Result<(), Failure> {
+    if let Some(split) = args.split.as_deref().filter(|split| *split != "all") {
+        return Err(Error::not_found(format!("there is no split '{split}': a signal-dataset has one, 'all'"))
+            .at(&args.dataset)
+            .into());
+    }
+    let record = dataset.record(args.index)?;
+    let said = record.metadata();
+    for name in &args.field {
+        if !said.fields.iter().any(|field| field.name == *name) {
+            let all: Vec<_> = said.fields.iter().map(|field| field.name.as_str()).collect();
+            return Err(Error::not_found(format!("record '{}' has no field '{name}'", said.id))
+                .at(&args.dataset)
+                .remedy(format!("it has {}", all.join(", ")))
+                .into());
+        }
+    }
+    let shown = said.fields.iter().enumerate().filter(|(_, field)| args.field.is_empty() || args.field.contains(&field.name));
+    let ty = |field: &FieldMetadata| FieldType::Array { dtype: field.dtype.clone(), shape: field.shape.clone() };
+    if args.json {
+        let mut values = Map::new();
+        for (at, field) in shown {
+            let mut told = summary(&ty(field), &record.field(at));
+            if let Some(told) = told.as_object_mut() {
+                told.insert("dtype".into(), json!(field.dtype.name()));
+                told.insert("shape".into(), json!(field.shape));
+                told.insert("axes".into(), Value::Array(ls::axes(field)?));
+            }
+            values.insert(field.name.clone(), told);
+        }
+        let metadata = said.metadata.to_value().map_err(Error::from)?;
+        let object = json!({"split": "all", "index": args.index, "id": said.id, "scene_id": said.scene_id, "metadata": metadata, "values": values});
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    text::line(out, format_args!("{} {} of {}: {}", args.dataset, args.index, text::count(dataset.len()), said.id))?;
+    if let Some(scene) = &said.scene_id {
+        text::line(out, format_args!("scene: {scene}"))?;
+    }
+    if let Value::Object(members) = said.metadata.to_value().map_err(Error::from)? {
+        for (key, value) in members {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let more = if value.chars().count() > WIDEST { "…" } else { "" };
+            text::line(out, format_args!("{key}: {}{more}", value.chars().take(WIDEST).collect::<String>()))?;
+        }
+    }
+    for (at, field) in shown {
+        let bytes = record.field(at);
+        let told = describe(&summary(&ty(field), &bytes));
+        text::line(out, format_args!("{} {}: {told}", field.name, ls::kind(field)))?;
+        for axis in &field.axes {
+            if let Some(where_it_lies) = place(axis) {
+                text::line(out, format_args!("  {}: {where_it_lies}", axis.name))?;
+            }
+        }
+        picture(field, &bytes, width, out)?;
+    }
+    Ok(())
+}
+
+/// Where the elements along an axis lie, in words; none where nothing is said.
+fn place(axis: &Axis) -> Option<String> {
+    let c = axis.coordinate.as_ref()?;
+    let unit = c.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
+    let number = |json: &Option<_>| json.as_ref().and_then(sigbank_format::model::json::Json::as_f64);
+    if let (Some(start), Some(step)) = (number(&c.start), number(&c.step)) {
+        let last = start + step * axis.length.saturating_sub(1) as f64;
+        return Some(format!("{} to {}{unit}, step {}{unit}", short(start), short(last), short(step)));
+    }
+    if let Some(values) = &c.values {
+        let values = values.to_value().ok()?;
+        let word = |value: Option<&Value>| {
+            value
+                .map(|v| v.as_str().map(str::to_owned).or(v.as_f64().map(short)).unwrap_or_else(|| v.to_string()))
+                .unwrap_or_default()
+        };
+        let list = values.as_array()?;
+        return Some(match list.as_slice() {
+            [] => format!("no values{unit}"),
+            short if short.len() <= 8 => format!("{}{unit}", short.iter().map(|v| word(Some(v))).collect::<Vec<_>>().join(", ")),
+            long => format!("{} to {}{unit}, {} values", word(long.first()), word(long.last()), long.len()),
+        });
+    }
+    c.reference.as_ref().map(|name| format!("as '{name}' says{unit}")).or(c.unit.as_ref().map(|unit| format!("in {unit}")))
+}
+
+/// Draws a signal: of more than two axes the first part along the first ones, few long rows as channels.
+fn picture(field: &FieldMetadata, bytes: &[u8], width: usize, out: &mut dyn Write) -> Result<(), Failure> {
+    let (mut shape, mut bytes, mut left) = (field.shape.as_slice(), bytes, Vec::new());
+    while let [outer, rest @ ..] = shape
+        && rest.len() >= 2
+    {
+        if *outer > 1 {
+            left.extend(field.axes.get(field.shape.len() - shape.len()).map(|axis| format!("{} 0", axis.name)));
+        }
+        bytes = bytes.get(..bytes.len().checked_div(*outer).unwrap_or(0)).unwrap_or_default();
+        shape = rest;
+    }
+    if !left.is_empty() {
+        text::line(out, format_args!("  drawn: {}", left.join(", ")))?;
+    }
+    match *shape {
+        [rows, columns] if rows <= 8 && columns >= 4 * rows => {
+            // The other way round, as what draws takes channels.
+            let size = field.dtype.itemsize();
+            let mut turned = Vec::with_capacity(bytes.len());
+            for column in 0..columns {
+                for row in 0..rows {
+                    let at = (row * columns + column) * size;
+                    turned.extend_from_slice(bytes.get(at..at + size).unwrap_or_default());
+                }
+            }
+            draw(&field.dtype, &[columns, rows], &turned, width, out)
+        }
+        _ => draw(&field.dtype, shape, bytes, width, out),
+    }
+}
