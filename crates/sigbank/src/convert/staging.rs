@@ -70,14 +70,13 @@ impl Staging {
             let dir = parent.join(format!("{prefix}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
             let mut all = filling();
             match fs::create_dir(&dir) {
-                Ok(()) => match take(&dir) {
-                    Ok(lock) => {
+                Ok(()) => {
+                    // Where another process took it for abandoned before the lock was there: once more.
+                    if let Ok(lock) = take(&dir) {
                         all.push(dir.clone());
                         return Ok(Self { dir, dest: dest.to_path_buf(), _lock: lock });
                     }
-                    // Another process took it for abandoned before the lock was there.
-                    Err(TakenAway) => {}
-                },
+                }
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     let what = "the folder that the destination would lie in is not there";

@@ -28,7 +28,7 @@ fn with_one() -> (Arc<MemoryStore>, Dataset) {
 #[test]
 fn a_lost_list_gets_all_of_its_equal_shards_back() {
     // With the leaf lost its files are all that is known, with the top lost nothing leads to the leaf.
-    for lost in ["train/w/shards_list.json", "train/shards_list.json", "both"] {
+    for lost in ["the leaf", "the top", "both"] {
         for (equal, elsewhere) in [(5, 1), (1, 1), (5, 0)] {
             let (store, dataset) = with_one();
             let infos = {
@@ -44,9 +44,9 @@ fn a_lost_list_gets_all_of_its_equal_shards_back() {
                 repair(&dataset);
             }
             let leaf = list_of(&shard(&dataset, "train", elsewhere));
-            for list in [leaf.as_str(), "train/shards_list.json"] {
-                if lost == "both" || (lost == "train/shards_list.json") == (list == lost) {
-                    store.delete(&path(list)).unwrap();
+            for (list, which) in [(leaf, "the leaf"), (path("train/shards_list.json"), "the top")] {
+                if lost == "both" || lost == which {
+                    store.delete(&list).unwrap();
                 }
             }
             let found = repair(&dataset);
