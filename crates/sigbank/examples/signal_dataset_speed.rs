@@ -67,9 +67,7 @@ fn main() -> Result<()> {
     let mut state = 7;
     let some: Vec<u64> = (0..count.min(20_000)).map(|_| random(&mut state) % count).collect();
     for turn in 0..2 {
-        timed(&format!("record, turn {turn}"), some.len() as u64, || {
-            some.iter().try_for_each(|&i| dataset.record(i).map(drop))
-        })?;
+        timed(&format!("record, turn {turn}"), some.len() as u64, || some.iter().try_for_each(|&i| dataset.record(i).map(drop)))?;
     }
     timed("read of 64 at random", some.len() as u64, || some.chunks(64).try_for_each(|chunk| dataset.read(chunk).map(drop)))?;
     timed("record_metadata", some.len() as u64, || some.iter().try_for_each(|&i| dataset.record_metadata(i).map(drop)))?;
