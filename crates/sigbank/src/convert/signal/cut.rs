@@ -116,6 +116,16 @@ impl Forward {
         have.ok_or_else(|| Error::corrupt("the file holds fewer samples than its header says"))
     }
 
+    /// The same rows as bytes of their own; without a copy where they are the last ones and nothing else is kept.
+    fn take(&mut self, start: u64, end: u64) -> Vec<u8> {
+        if self.front == 0 && self.held == end - start && end == self.rows {
+            (self.base, self.held) = (end, 0);
+            return std::mem::take(&mut self.buffer);
+        }
+        let wanted = (end - start) as usize * self.row;
+        self.buffer.get(self.front..self.front + wanted).unwrap_or_default().to_vec()
+    }
+
     /// Goes through the end, where what decodes in sequence finds bytes that follow and samples that are not those of the checksum.
     fn finish(&mut self, end: u64) -> Result<()> {
         if end < self.rows {
@@ -159,7 +169,8 @@ impl<'a> Records<'a> {
             None => Forward::new(candidate, item, self.plan.dtype.as_ref())?,
         };
         let row = forward.row;
-        let mut data = forward.rows(start, end)?.to_vec();
+        forward.rows(start, end)?;
+        let mut data = forward.take(start, end);
         let full = usize::try_from(item.len(window)).ok().and_then(|rows| rows.checked_mul(row));
         data.resize(full.ok_or_else(|| Error::limit("a window larger than the memory"))?, 0);
         if item.turn {
