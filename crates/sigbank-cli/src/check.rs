@@ -4,7 +4,7 @@ use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
-use sigbank::layout::{self, Source};
+use sigbank::layout::{self, Source, sedpack, signal_dataset};
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 ///
 /// Exits with 1 and names the first file at fault when something is wrong.
 ///
-/// With --repair, finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
+/// With --repair (Sedpack only), finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
 /// nothing lists are, lists, counts and checksums are built anew. No shard file is changed, moved or deleted. It asks first.
 /// What may or may not be wanted is told of and left alone: see --adopt-copies and --lost-for-good.
 #[derive(clap::Args)]
@@ -49,7 +49,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let bar = bar();
     let verified = source.verify(&mut counted(&bar));
     bar.finish_and_clear();
+    let repairable = source.layout() == "sedpack";
     let verified = verified.map_err(|e| match (e.code(), e.remedy_text()) {
+        _ if !repairable => e,
         (Code::Corrupt | Code::NotFound, None) => e.remedy(format!("see what can be put right: {}", dry_run(args))),
         (Code::Corrupt | Code::NotFound, Some(remedy)) => {
             let both = format!("{remedy}; or see what can be put right: {}", dry_run(args));
@@ -89,7 +91,14 @@ pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
 }
 
 fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = Dataset::open_to_repair(Path::new(&args.dataset), OpenOptions::default())?;
+    let folder = Path::new(&args.dataset);
+    if folder.join(signal_dataset::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
+        return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
+            .at(folder.display())
+            .remedy("check it without --repair, and restore what is damaged from a copy")
+            .into());
+    }
+    let dataset = Dataset::open_to_repair(folder, OpenOptions::default())?;
     let bar = bar();
     let options = RepairOptions { adopt_copies: args.adopt_copies, lost_for_good: args.lost_for_good };
     let plan = dataset.plan_repair_with(&options, &mut counted(&bar));

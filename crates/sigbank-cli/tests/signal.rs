@@ -212,3 +212,25 @@ fn ls_says_what_is_there() {
     bench.run(&["pack", "in", "packed"]);
     bench.run(&["ls", "packed"]).refused(&["Sedpack"]);
 }
+
+#[test]
+fn a_repair_is_not_offered_where_nothing_can_be_built_anew() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 500), 1, 8000));
+    published(&bench, &[]);
+    bench.run(&["check", "out", "--repair", "--yes"]).refused(&["signal-dataset's snapshot never changes", "--repair"]);
+    let mut folders = vec![bench.path("out/objects")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                let mut bytes = std::fs::read(&entry).unwrap();
+                bytes[200] ^= 1;
+                std::fs::write(&entry, bytes).unwrap();
+            }
+        }
+    }
+    let said = bench.run(&["check", "out"]);
+    assert!(said.code == 1 && said.err.contains("objects/") && !said.err.contains("--repair"), "{}", said.err);
+}
