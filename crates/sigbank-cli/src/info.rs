@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // A long name moves its own line alone.
     let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).min(WIDEST);
     for field in &source.schema().fields {
-        let kind = if summary.layout == "signal_dataset" { with_axes(field) } else { text::kind(&field.ty) };
+        let kind = if summary.layout == "signal_dataset" { with_axes(field) } else { field.ty.to_string() };
         text::line(out, format_args!("  {:<width$} {kind}", field.name))?;
     }
     if !summary.varying.is_empty() {
@@ -81,8 +81,8 @@ fn with_axes(field: &Field) -> String {
     match (field.metadata.contains_key("ragged"), axes.is_empty()) {
         (true, true) => format!("{dtype}, ragged"),
         (true, false) => format!("{dtype}[{}], ragged", axes.join(", ")),
-        (false, true) => text::kind(&field.ty),
-        (false, false) => format!("{} ({})", text::kind(&field.ty), axes.join(", ")),
+        (false, true) => field.ty.to_string(),
+        (false, false) => format!("{} ({})", field.ty, axes.join(", ")),
     }
 }
 

@@ -163,31 +163,16 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     } else {
         writeln!(out, "stored as {}", r.dtype)?;
     }
-    if r.tails.0 > 0 {
-        let (ends, samples) = (text::some(r.tails.0, "end"), text::some(r.tails.1, "sample"));
-        writeln!(out, "left out: {ends} of recordings that fill no window, {samples} (--pad keeps them)")?;
-    }
-    if r.padded > 0 {
-        writeln!(out, "padded with zeros: {}", text::some(r.padded, "window"))?;
-    }
-    if r.no_rate > 0 {
-        writeln!(out, "sample rate not known: {} (--sample-rate tells it)", text::some(r.no_rate, "array"))?;
-    }
-    for (what, list) in [("too short", &r.too_short), ("not readable", &r.bad)] {
-        if !list.is_empty() {
-            writeln!(out, "left out: {} {what}:", text::some(list.len() as u64, "recording"))?;
-            for s in list {
-                text::line(out, format_args!("  {}: {}", s.source, s.reason))?;
-            }
-        }
-    }
-    if !r.others.is_empty() {
-        let names = text::names(r.others.iter().map(String::as_str), 20);
-        text::line(out, format_args!("skipped: {} of other kinds: {names}", text::some(r.others.len() as u64, "file")))?;
-    }
-    if r.litter > 0 {
-        writeln!(out, "skipped: {} left by operating systems and editors", text::some(r.litter, "file"))?;
-    }
+    let left = text::LeftOut {
+        tails: r.tails,
+        padded: r.padded,
+        no_rate: (r.no_rate, "array"),
+        too_short: &r.too_short,
+        bad: &r.bad,
+        others: &r.others,
+        litter: r.litter,
+    };
+    left.print(out)?;
     writeln!(out, "root {}", r.root)?;
     Ok(())
 }

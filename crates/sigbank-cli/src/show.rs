@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let one = |(field, value): (&Field, &Stored)| {
             let mut told = summary(value.ty.as_ref().unwrap_or(&field.ty), &value.bytes);
             if let (Some(ty), Some(told)) = (&value.ty, told.as_object_mut()) {
-                told.insert("stored_as".into(), json!(text::kind(ty)));
+                told.insert("stored_as".into(), json!(ty.to_string()));
             }
             (field.name.clone(), told)
         };
@@ -82,9 +82,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let of = splits.iter().find(|s| s.name == split).map_or(0, |s| s.records);
     writeln!(out, "{} {split} {} of {}", args.dataset, args.index, text::count(of))?;
     for (field, Stored { ty, bytes }) in shown {
-        let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", text::kind(ty))).unwrap_or_default();
+        let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", ty)).unwrap_or_default();
         let ty = ty.as_ref().unwrap_or(&field.ty);
-        writeln!(out, "{} {}{stored_as}: {}", field.name, text::kind(&field.ty), describe(&summary(ty, bytes)))?;
+        writeln!(out, "{} {}{stored_as}: {}", field.name, field.ty, describe(&summary(ty, bytes)))?;
         if let FieldType::Array { dtype, shape } = ty {
             draw(dtype, shape, bytes, width, out)?;
         }

@@ -1,9 +1,10 @@
 //! Numbers and lists as people read them.
 
 use serde_json::{Value, json};
+use sigbank::convert::Skipped;
 use sigbank_format::model::{FieldType, Schema};
-use std::fmt::{self, Write as _};
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 
 /// Text with what would end its line, or drive a terminal, written as an escape: names of files may hold anything.
 pub(crate) fn shown(text: &str) -> String {
@@ -21,7 +22,7 @@ pub(crate) fn shown(text: &str) -> String {
 /// One line of output, whatever the names in it.
 pub(crate) fn line(out: &mut dyn io::Write, text: fmt::Arguments<'_>) -> io::Result<()> {
     let mut whole = String::new();
-    let _ = whole.write_fmt(text);
+    let _ = fmt::Write::write_fmt(&mut whole, text);
     writeln!(out, "{}", shown(&whole))
 }
 
@@ -70,21 +71,6 @@ pub(crate) fn names<'a>(all: impl ExactSizeIterator<Item = &'a str>, most: usize
     out
 }
 
-/// A field's dtype and shape, such as `float32[16384]`.
-pub(crate) fn kind(ty: &FieldType) -> String {
-    match ty {
-        FieldType::Array { dtype, shape } if shape.is_empty() => dtype.name(),
-        FieldType::Array { dtype, shape } => {
-            let shape: Vec<_> = shape.iter().map(usize::to_string).collect();
-            format!("{}[{}]", dtype.name(), shape.join(", "))
-        }
-        FieldType::Int => "int".into(),
-        FieldType::Str => "str".into(),
-        FieldType::Bytes { len: Some(n) } => format!("bytes[{n}]"),
-        FieldType::Bytes { len: None } => "bytes".into(),
-    }
-}
-
 /// A schema for `--json`.
 pub(crate) fn schema(schema: &Schema) -> Value {
     let field = |f: &sigbank_format::model::Field| {
@@ -97,6 +83,51 @@ pub(crate) fn schema(schema: &Schema) -> Value {
         json!({"name": f.name, "dtype": dtype, "shape": shape, "metadata": f.metadata})
     };
     schema.fields.iter().map(field).collect()
+}
+
+/// What a report of recordings says of what is not in the new dataset, or not as it came.
+pub(crate) struct LeftOut<'a> {
+    /// Ends that fill no window, and the samples in them.
+    pub(crate) tails: (u64, u64),
+    pub(crate) padded: u64,
+    /// How many have no sample rate, and what one of them is called.
+    pub(crate) no_rate: (u64, &'a str),
+    pub(crate) too_short: &'a [Skipped],
+    pub(crate) bad: &'a [Skipped],
+    pub(crate) others: &'a [String],
+    pub(crate) litter: u64,
+}
+
+impl LeftOut<'_> {
+    /// A line for each kind that there is.
+    pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.tails.0 > 0 {
+            let (ends, samples) = (some(self.tails.0, "end"), some(self.tails.1, "sample"));
+            writeln!(out, "left out: {ends} of recordings that fill no window, {samples} (--pad keeps them)")?;
+        }
+        if self.padded > 0 {
+            writeln!(out, "padded with zeros: {}", some(self.padded, "window"))?;
+        }
+        if self.no_rate.0 > 0 {
+            writeln!(out, "sample rate not known: {} (--sample-rate tells it)", some(self.no_rate.0, self.no_rate.1))?;
+        }
+        for (what, list) in [("too short", self.too_short), ("not readable", self.bad)] {
+            if !list.is_empty() {
+                writeln!(out, "left out: {} {what}:", some(list.len() as u64, "recording"))?;
+                for s in list {
+                    line(out, format_args!("  {}: {}", s.source, s.reason))?;
+                }
+            }
+        }
+        if !self.others.is_empty() {
+            let listed = names(self.others.iter().map(String::as_str), 20);
+            line(out, format_args!("skipped: {} of other kinds: {listed}", some(self.others.len() as u64, "file")))?;
+        }
+        if self.litter > 0 {
+            writeln!(out, "skipped: {} left by operating systems and editors", some(self.litter, "file"))?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -191,12 +191,17 @@ impl Codec for Decoder {
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        let (read, written) = (self.0.total_in(), self.0.total_out());
-        let status = self.0.decompress(input, output, FlushDecompress::None).map_err(|e| FormatError::corrupt(e.to_string()))?;
-        Ok(Step {
-            consumed: (self.0.total_in() - read) as usize,
-            written: (self.0.total_out() - written) as usize,
-            ended: status == Status::StreamEnd,
-        })
+        inflate(&mut self.0, input, output)
     }
+}
+
+/// Inflates as much as there is input and room for, whatever surrounds the deflated data.
+pub(super) fn inflate(stream: &mut Decompress, input: &[u8], output: &mut [u8]) -> Result<Step> {
+    let (read, written) = (stream.total_in(), stream.total_out());
+    let status = stream.decompress(input, output, FlushDecompress::None).map_err(|e| FormatError::corrupt(e.to_string()))?;
+    Ok(Step {
+        consumed: (stream.total_in() - read) as usize,
+        written: (stream.total_out() - written) as usize,
+        ended: status == Status::StreamEnd,
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, Read};
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::Decompress;
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::SOURCE_BUFFER;
@@ -83,13 +83,7 @@ impl Codec for Decoder {
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step> {
-        let (read, written) = (self.0.total_in(), self.0.total_out());
-        let status = self.0.decompress(input, output, FlushDecompress::None).map_err(|e| FormatError::corrupt(e.to_string()))?;
-        Ok(Step {
-            consumed: (self.0.total_in() - read) as usize,
-            written: (self.0.total_out() - written) as usize,
-            ended: status == Status::StreamEnd,
-        })
+        super::gzip::inflate(&mut self.0, input, output)
     }
 }
 
