@@ -11,6 +11,8 @@ pub use source::{Collected, RowSink, Source, Split, Stored, Units, Verified, fix
 pub use summary::{Summary, summary};
 
 use crate::error::{Error, Result};
+use crate::store::{StorageOptions, Store, connect, exists, local_path};
+use crate::uri::RelPath;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,12 +56,29 @@ pub trait Sink: Send + Sync {
     fn commit(&self, tokens: Vec<Token>) -> Result<Committed>;
 }
 
-/// Opens a dataset of any layout, read-only.
+/// Opens a dataset of any layout, read-only: in a folder, or at another address that [`connect`](crate::store::connect) knows.
 ///
 /// # Errors
 /// `NotFound` where nothing is, `Unsupported` where what is there is no dataset of a known layout.
-pub fn open(path: &str) -> Result<Arc<dyn Source>> {
-    let root = std::path::Path::new(path);
+pub fn open(address: &str) -> Result<Arc<dyn Source>> {
+    open_with(address, &StorageOptions::new())
+}
+
+/// As [`open`], with settings of the store.
+///
+/// # Errors
+/// Those of [`open`], and of [`connect`](crate::store::connect).
+pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Source>> {
+    let Some(root) = local_path(address) else {
+        let store = connect(address, options)?;
+        return match detect(&*store)? {
+            Some(Layout::Sedpack) => Ok(Arc::new(sedpack::Dataset::open_store(store, Default::default())?)),
+            Some(Layout::SignalDataset) => {
+                Ok(Arc::new(signal_dataset::Dataset::open_store(store, Default::default())?.source()?))
+            }
+            None => Err(unknown().at(address)),
+        };
+    };
     if root.join(sedpack::ROOT).is_file() {
         return Ok(Arc::new(sedpack::Dataset::open(root, Default::default())?));
     }
@@ -67,11 +86,40 @@ pub fn open(path: &str) -> Result<Arc<dyn Source>> {
         return Ok(Arc::new(signal_dataset::Dataset::open(root, Default::default())?.source()?));
     }
     if !root.exists() {
-        return Err(Error::not_found("there is nothing here").at(path).remedy("check the path"));
+        return Err(Error::not_found("there is nothing here").at(address).remedy("check the path"));
     }
-    Err(Error::unsupported("no dataset of a known layout is here").at(path).remedy(format!(
+    Err(unknown().at(address))
+}
+
+/// The layouts that a root can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// [`sedpack`].
+    Sedpack,
+    /// [`signal_dataset`].
+    SignalDataset,
+}
+
+/// Which layout's root file a store holds, if any: a request or two, and no listing.
+///
+/// ```
+/// use sigbank::layout::detect;
+/// assert_eq!(detect(&sigbank::store::MemoryStore::new())?, None);
+/// # Ok::<(), sigbank::Error>(())
+/// ```
+pub fn detect(store: &dyn Store) -> Result<Option<Layout>> {
+    for (name, layout) in [(signal_dataset::ROOT, Layout::SignalDataset), (sedpack::ROOT, Layout::Sedpack)] {
+        if exists(store, &RelPath::parse(name)?)? {
+            return Ok(Some(layout));
+        }
+    }
+    Ok(None)
+}
+
+fn unknown() -> Error {
+    Error::unsupported("no dataset of a known layout is here").remedy(format!(
         "a Sedpack dataset has a file {} in its root, a signal-dataset {}",
         sedpack::ROOT,
         signal_dataset::ROOT
-    )))
+    ))
 }

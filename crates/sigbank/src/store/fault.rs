@@ -324,6 +324,9 @@ impl StoreFile for FaultFile {
     fn location(&self) -> &str {
         self.file.location()
     }
+    fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
+        Box::new(super::Sequential::new(self))
+    }
 }
 
 #[derive(Debug)]

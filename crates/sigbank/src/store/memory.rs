@@ -80,7 +80,7 @@ impl Store for MemoryStore {
         "memory:/".into()
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { write: true, compare_and_swap: true, locks: true, flush: false }
+        Capabilities { write: true, compare_and_swap: true, locks: true, flush: false, round_trip: 0 }
     }
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {
         self.find(path).map(|(bytes, number)| (bytes, version(number)))
@@ -168,6 +168,9 @@ impl ReadAt for MemoryFile {
 impl StoreFile for MemoryFile {
     fn location(&self) -> &str {
         &self.location
+    }
+    fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
+        Box::new(super::Sequential::new(self))
     }
 }
 

@@ -6,17 +6,21 @@
 
 #[doc(hidden)]
 pub mod conformance;
+mod connect;
 pub mod fault;
+mod file;
 pub mod local;
 pub mod memory;
 
+pub use connect::{StorageOptions, connect, local_path};
+pub use file::{Pending, Sequential, StoreFile};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
 use bytes::Bytes;
-use sigbank_format::read_at::ReadAt;
+pub(crate) use sigbank_format::read_at::ReadAt;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -91,6 +95,9 @@ pub struct Capabilities {
     pub locks: bool,
     /// [`Store::flush`] makes objects survive a power failure; where false they do already, or nothing can make them.
     pub flush: bool,
+    /// A request costs about as much time as transferring so many bytes: ranges of an object that are nearer to each other are
+    /// better read as one, and requests better sent together than one by one. 0 where a request costs next to nothing.
+    pub round_trip: u64,
 }
 
 /// Named objects. A name holds either nothing or one whole byte string.
@@ -135,6 +142,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The object for reading at any position. All reads see the version that was there now: a later replacement or
     /// deletion either does not show or makes reads fail; bytes of two versions are never mixed.
     fn open_read(&self, path: &RelPath) -> Result<Arc<dyn StoreFile>>;
+    /// As [`Store::open_read`] for an object whose size is known: it need not be asked for, where that costs a request, and then what
+    /// is missing or of another size shows in the first read, as `NotFound` or `Corrupt`.
+    fn open_sized(&self, path: &RelPath, size: u64) -> Result<Arc<dyn StoreFile>> {
+        let _ = size;
+        self.open_read(path)
+    }
     /// Every object below the directory `prefix` (the root for `None`), at any depth, each once, in no promised order. A prefix is
     /// whole components: `a` lists `a/b` but not `a-prod/b` nor an object named `a`. Nothing there is an empty listing.
     fn list(&self, prefix: Option<&RelPath>) -> Result<Listing<'_>>;
@@ -187,6 +200,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The whole object. `NotFound` when there is none.
     fn get(&self, path: &RelPath) -> Result<Bytes> {
         Ok(self.get_versioned(path)?.0)
+    }
+    /// The whole object unless it is longer than `most` bytes, which is a `Limit` error and reads nothing, or little.
+    fn get_at_most(&self, path: &RelPath, most: u64) -> Result<Bytes> {
+        match self.head(path)?.size {
+            size if size > most => Err(over(size, most).at(self.locate(path))),
+            _ => self.get(path),
+        }
     }
     /// The names directly in the directory `dir` (the root for `None`), sorted, directories first. Nothing there is empty.
     fn list_dir(&self, dir: Option<&RelPath>) -> Result<Vec<DirEntry>> {
@@ -272,12 +292,6 @@ pub(crate) fn busy(timeout: Duration) -> Error {
         .remedy("wait for the other writer, or end it: a lock ends with its process, and its file need not be deleted")
 }
 
-/// An object that is being read, see [`Store::open_read`].
-pub trait StoreFile: ReadAt + fmt::Debug {
-    /// Its name as [`Store::locate`] shows it.
-    fn location(&self) -> &str;
-}
-
 /// An object that is being written, see [`Store::write_new`]. What it writes is buffered by the caller, if at all.
 pub trait NewObject: io::Write + Send + fmt::Debug {
     /// Publishes what was written under its name: `AlreadyExists` when the name is taken by now. After a failed write it fails too.
@@ -325,42 +339,6 @@ impl Drop for LockGuard {
     }
 }
 
-/// Reads a [`StoreFile`] from its start to its end, for decoders that want a stream.
-///
-/// ```
-/// use sigbank::store::{MemoryStore, Sequential, Store};
-/// use std::io::Read;
-/// let (store, name) = (MemoryStore::new(), sigbank::uri::RelPath::parse("a")?);
-/// store.create(&name, &[b"hello ", b"world"])?;
-/// let mut text = String::new();
-/// Sequential::new(store.open_read(&name)?).read_to_string(&mut text)?;
-/// assert_eq!(text, "hello world");
-/// # Ok::<(), sigbank::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Sequential {
-    file: Arc<dyn StoreFile>,
-    position: u64,
-}
-
-impl Sequential {
-    /// A reader at the start of `file`.
-    pub fn new(file: Arc<dyn StoreFile>) -> Self {
-        Self { file, position: 0 }
-    }
-}
-
-impl io::Read for Sequential {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let left = self.file.size().saturating_sub(self.position);
-        let n = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
-        let Some(target) = buf.get_mut(..n) else { return Ok(0) };
-        self.file.read_at(self.position, target).map_err(|e| Error::from(e).at(self.file.location()))?;
-        self.position += n as u64;
-        Ok(n)
-    }
-}
-
 /// The length of a range inside an object of `size` bytes, or the error that [`Store::get_ranges`] promises.
 pub(crate) fn range_len(range: &Range<u64>, size: u64) -> Result<usize> {
     if range.start > range.end {
@@ -386,6 +364,11 @@ pub(crate) fn zeroed(len: u64) -> Result<Vec<u8>> {
     }
 }
 
+/// The error of an object that is longer than the caller takes.
+pub(crate) fn over(size: u64, most: u64) -> Error {
+    Error::limit(format!("the object has {size} bytes, where at most {most} are taken"))
+        .remedy("it is not what is expected here, or raise the limit if it can be trusted")
+}
 /// The error of a name that has no object.
 pub(crate) fn missing() -> Error {
     Error::not_found("there is no such object")

@@ -217,6 +217,9 @@ impl StoreFile for Whole {
     fn location(&self) -> &str {
         self.file.location()
     }
+    fn stream(self: Arc<Self>) -> Box<dyn std::io::Read + Send> {
+        Box::new(crate::store::Sequential::new(self))
+    }
 }
 
 #[cfg(test)]

@@ -79,12 +79,10 @@ impl Objects {
 
 /// A document, of which no more is read than the limits allow.
 pub(super) fn document(store: &dyn Store, path: &RelPath, limits: &Limits) -> Result<Bytes> {
-    let size = store.head(path)?.size;
-    if size > limits.max_bytes {
-        return Err(Error::limit(format!("a document of {size} bytes, where max_document_bytes is {}", limits.max_bytes))
-            .at(store.locate(path)));
-    }
-    store.get(path)
+    store.get_at_most(path, limits.max_bytes).map_err(|e| match e.code() {
+        Code::Limit => e.within("max_document_bytes"),
+        _ => e,
+    })
 }
 
 fn same_size(reference: &Reference, found: u64) -> Result<()> {

@@ -231,7 +231,7 @@ impl Store for LocalStore {
         self.root.path.display().to_string()
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { write: true, compare_and_swap: true, locks: true, flush: self.durable }
+        Capabilities { write: true, compare_and_swap: true, locks: true, flush: self.durable, round_trip: 0 }
     }
     fn get(&self, path: &RelPath) -> Result<Bytes> {
         let (file, size) = self.open_file(path)?;
@@ -385,5 +385,8 @@ impl ReadAt for LocalFile {
 impl StoreFile for LocalFile {
     fn location(&self) -> &str {
         &self.location
+    }
+    fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
+        Box::new(super::Sequential::new(self))
     }
 }

@@ -1,0 +1,50 @@
+//! From an address to its store.
+
+use super::{LocalStore, Store};
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How to reach a store, by name: the services' own settings (`aws_region`, `endpoint`, `google_service_account`, …), beside what their
+/// usual environment variables say.
+pub type StorageOptions = BTreeMap<String, String>;
+
+/// The store whose root is at an address: a path, or a `file://` URL. Nothing is read, and nothing made.
+///
+/// # Errors
+/// `NotFound` for a local folder that is not there, `Unsupported` for an address of an unknown kind.
+///
+/// ```
+/// use sigbank::store::{StorageOptions, connect};
+/// let dir = tempfile::tempdir()?;
+/// let store = connect(&dir.path().to_string_lossy(), &StorageOptions::new())?;
+/// assert!(store.capabilities().write);
+/// assert_eq!(connect("gopher://a/b", &StorageOptions::new()).unwrap_err().code(), sigbank::Code::Unsupported);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn connect(address: &str, options: &StorageOptions) -> Result<Arc<dyn Store>> {
+    let _ = options;
+    if let Some(path) = local_path(address) {
+        return Ok(Arc::new(LocalStore::open(path)?));
+    }
+    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+    Err(Error::unsupported(format!("addresses that begin with {scheme}:// are not known")).at(address))
+}
+
+/// The path of an address on the local disk: what has no scheme, or `file://` before it.
+///
+/// ```
+/// use sigbank::store::local_path;
+/// use std::path::Path;
+/// assert_eq!(local_path("a/b"), Some(Path::new("a/b")));
+/// assert_eq!(local_path("file:///a"), Some(Path::new("/a")));
+/// assert_eq!(local_path("s3://bucket/a"), None);
+/// ```
+pub fn local_path(address: &str) -> Option<&Path> {
+    match address.split_once("://") {
+        None => Some(Path::new(address)),
+        Some(("file", path)) => Some(Path::new(path)),
+        Some(_) => None,
+    }
+}
