@@ -11,6 +11,7 @@ PY := $(SIGBANK_TEST_PYTHON)
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
 FUZZ_SECONDS ?= 3
 KILLS ?= 10
+WRITERS ?= 4
 
 # The order puts what fails fast first; the wheel is a release build, so that Python tests run what users install.
 STAGES := fmt-check clippy test-rust test-doc install test-python test-tensorflow stubtest test-kill fuzz-smoke
@@ -55,8 +56,8 @@ test-tensorflow: .venv/test .venv-tensorflow/tensorflow ## TensorFlow reads our 
 stubtest: .venv/test ## the type stubs against the module
 	scripts/stubtest.sh
 
-test-kill: .venv/test ## writers killed at KILLS random instants
-	scripts/kill.sh $(KILLS)
+test-kill: .venv/test ## processes killed at KILLS random instants; signal-datasets by WRITERS processes
+	scripts/kill.sh $(KILLS) $(WRITERS)
 
 fuzz-smoke: ## each fuzz target for FUZZ_SECONDS
 	scripts/fuzz.sh $(FUZZ_SECONDS)
@@ -70,8 +71,8 @@ bench: .venv/test install .venv-tensorflow/tensorflow ## measurements beside the
 	scripts/install.sh .venv-tensorflow
 	scripts/bench.sh
 
-soak: .venv/test install ## the long versions: 100 kills, a minute for each fuzz target
-	$(MAKE) test-kill KILLS=100
+soak: .venv/test install ## the long versions: 100 kills, 40 writers, a minute for each fuzz target
+	$(MAKE) test-kill KILLS=100 WRITERS=40
 	$(MAKE) fuzz-smoke FUZZ_SECONDS=60
 
 doc: ## the Rust documentation
