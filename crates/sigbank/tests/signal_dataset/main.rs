@@ -10,5 +10,6 @@ mod live;
 mod publishing;
 mod reading;
 mod support;
+mod versions;
 mod views;
 mod writing;

@@ -352,7 +352,7 @@ fn same_record(row: &AnnotationRow, id: &str) -> Result<()> {
 }
 
 impl Dataset {
-    /// The annotation sets as they are now.
+    /// The annotation sets as they are now. They are of what `root.json` names: a further version has none.
     ///
     /// # Errors
     /// `Corrupt` for a catalog that breaks a rule.
@@ -361,6 +361,9 @@ impl Dataset {
         Ok(AnnotationCatalog { dataset: self.clone(), revision, sets: sets.sets })
     }
 }
+        if self.version_document().is_some() {
+            return Ok(AnnotationCatalog { dataset: self.clone(), revision: None, sets: BTreeMap::new() });
+        }
 
 /// The catalog: the pointer's version, the revision's path, and what it holds.
 fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<String>, Revision)> {

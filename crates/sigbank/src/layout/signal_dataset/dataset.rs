@@ -6,6 +6,7 @@ use super::documents::{Page, ROOT, Root, Shard, Snapshot};
 use super::objects::{Objects, document};
 use super::read::{Stored, StoredRecord};
 use super::shards::Shards;
+use super::versions::Version;
 use super::{Options, RecordMetadata, SignalSource, View};
 use crate::error::{Code, Error, Result};
 use crate::layout::Verified;
@@ -29,6 +30,8 @@ pub(super) struct Inner {
     pub(super) root: Root,
     root_digest: Digest,
     pub(super) snapshot: Snapshot,
+    /// Which further version this is; none for what `root.json` names.
+    version: Option<Version>,
     /// The pages used last, the last one first.
     pages: Mutex<Vec<(usize, Arc<Page>)>>,
     pub(super) shards: Shards,
@@ -111,12 +114,23 @@ impl Dataset {
             _ => e,
         })?;
         let root = Root::parse(&bytes, &options.control).map_err(|e| e.at(store.locate(&path)))?;
+        Self::of_root(store, options, root, Digest::of(&bytes), None)
+    }
+
+    /// Opens the snapshot that a root names, or a version that stands in for one.
+    pub(super) fn of_root(
+        store: Arc<dyn Store>,
+        options: Options,
+        root: Root,
+        root_digest: Digest,
+        version: Option<Version>,
+    ) -> Result<Self> {
         let objects = Objects::new(store);
         let snapshot = objects.document(&root.snapshot, &options.control).map_err(named)?;
         let snapshot = Snapshot::parse(&snapshot, &options.control).map_err(|e| e.at(objects.locate(&root.snapshot.path)))?;
         let shards = Shards::new(options.max_open_shards);
-        let (root_digest, pages) = (Digest::of(&bytes), Mutex::default());
-        Ok(Self(Arc::new(Inner { objects, options, root, root_digest, snapshot, pages, shards })))
+        let pages = Mutex::default();
+        Ok(Self(Arc::new(Inner { objects, options, root, root_digest, snapshot, version, pages, shards })))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -143,7 +157,11 @@ impl Dataset {
     pub fn metadata(&self) -> &Json {
         &self.0.root.metadata
     }
-    /// `root.json`.
+    /// The version document that it was opened by; none for version 0, which `root.json` names.
+    pub fn version_document(&self) -> Option<&Version> {
+        self.0.version.as_ref()
+    }
+    /// `root.json`; of a further version, what it stands for: the version's snapshot and metadata.
     pub fn root(&self) -> &Root {
         &self.0.root
     }
@@ -163,7 +181,7 @@ impl Dataset {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The SHA-256 of `root.json`. Where all references have digests it stands for every byte of the dataset.
+    /// The SHA-256 of `root.json`, or the digest of the further [`Version`] that this is. Where all references have digests it stands for every byte of the dataset.
     pub fn root_digest(&self) -> Digest {
         self.0.root_digest
     }

@@ -5,7 +5,7 @@
 
 mod read;
 
-pub(super) use read::{Fields, need, reference};
+pub(super) use read::{Fields, document, need, reference, text};
 
 use super::digest::Digest;
 use crate::error::{Error, Result};
@@ -24,6 +24,8 @@ pub const MIN_READER_VERSION: &str = "0.3.0";
 pub const NEWEST_READER_VERSION: [u64; 3] = [0, 4, 0];
 
 const ROOT_FORMAT: &str = "signal-dataset.dataset";
+/// The `format` of the documents of further versions, which the reference package does not know.
+pub(super) const VERSION_FORMAT: &str = "sigbank.version";
 const SNAPSHOT_FORMAT: &str = "signal-dataset.snapshot";
 const MANIFEST_FORMAT: &str = "signal-dataset.manifest";
 const CODEC: &str = "safetensors";
@@ -312,7 +314,7 @@ impl Doc {
         self.text.into_bytes()
     }
     /// The text, indented.
-    fn finish(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.text.push('}');
         indented(&self.text)
     }

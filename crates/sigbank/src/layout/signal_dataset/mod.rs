@@ -9,6 +9,8 @@
 //! | without samples | [`Dataset::record_metadata`], [`Dataset::read_metadata`], [`Dataset::metadata_batches`] |
 //! | a selection | [`Dataset::select`] → [`View`], [`View::publish`] (references), [`View::materialize`] (a copy) |
 //! | annotations | [`publish_annotations`], or [`write_annotation_shard`] by workers and [`publish_annotation_shards`]; [`Dataset::annotations`] |
+//! | further versions | [`publish_version`], [`Dataset::versions`], [`Dataset::version`], [`versions::compare`] |
+//! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
 //! | integrity | [`Dataset::verify`], [`Dataset::root_digest`] |
 //! | layout-neutral | [`Dataset::source`] → [`SignalSource`], a [`crate::layout::Source`] |
 //!
@@ -62,6 +64,7 @@ mod source;
 mod spool;
 mod verify;
 mod view;
+pub mod versions;
 
 pub use annotations::{
     AnnotationCatalog, AnnotationOptions, AnnotationRow, AnnotationSet, AnnotationShard, AnnotationStatus,
@@ -79,6 +82,7 @@ pub use shard_write::{PublishedShard, Record, write_shard};
 pub use source::SignalSource;
 pub use view::View;
 
+pub use versions::{Version, VersionPublication, VersionRef, Which, publish_version};
 pub use sigbank_format::record::signal::{RecordMetadata, ResourcePolicy};
 
 use sigbank_format::container::arrayrecord::Compression;

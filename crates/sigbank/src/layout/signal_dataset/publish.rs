@@ -77,7 +77,7 @@ pub fn publish(
     publish_entries(store, entries, publication, None, options)
 }
 
-fn of(shard: &PublishedShard) -> String {
+pub(super) fn of(shard: &PublishedShard) -> String {
     format!("work id '{}', attempt {}", shard.work_id, shard.attempt)
 }
 
@@ -97,7 +97,7 @@ pub(super) fn check_names(publication: &Publication) -> Result<()> {
 }
 
 /// The highest attempt of each work id, sorted.
-fn choose<'a>(shards: &'a [PublishedShard], expected: Option<&[String]>) -> Result<Vec<&'a PublishedShard>> {
+pub(super) fn choose<'a>(shards: &'a [PublishedShard], expected: Option<&[String]>) -> Result<Vec<&'a PublishedShard>> {
     let mut chosen: BTreeMap<&str, &PublishedShard> = BTreeMap::new();
     for shard in shards {
         let best = chosen.entry(&shard.work_id).or_insert(shard);
@@ -129,7 +129,7 @@ fn same(a: &PublishedShard, b: &PublishedShard) -> bool {
 }
 
 /// The reference to write, once the object was found to be there and as long as it says.
-fn checked(objects: &Objects, reference: &Reference, records: Option<u64>, options: &Options) -> Result<Reference> {
+pub(super) fn checked(objects: &Objects, reference: &Reference, records: Option<u64>, options: &Options) -> Result<Reference> {
     let Place::Inside(path) = &reference.path else {
         return Err(Error::invalid("the shard's object is not within the root of the dataset")
             .at(&reference.path)
@@ -184,8 +184,49 @@ pub(super) fn publish_entries(
     folder: Option<&str>,
     options: &Options,
 ) -> Result<Dataset> {
-    let mut pages = Pages { store: &**store, publication, folder, options, manifests: Vec::new(), flush: Vec::new() };
-    let mut page = Page { first_ordinal: 0, record_count: 0, shards: Vec::new() };
+    let WrittenSnapshot { snapshot, flush, .. } =
+        write_snapshot(&**store, Vec::new(), entries, &publication.snapshot_id, folder, options)?;
+    let root = Root { dataset_id: publication.dataset_id.clone(), snapshot, metadata: publication.metadata.clone() };
+    // Nothing that the root names may be lost when the root is not.
+    let path = RelPath::parse(ROOT)?;
+    create_last(&**store, &path, &root.to_bytes(), &flush, options)?;
+    Dataset::open_store(Arc::clone(store), options.clone())
+}
+
+/// Creates the document that makes everything visible, behind all that it stands for.
+pub(super) fn create_last(store: &dyn Store, path: &RelPath, bytes: &[u8], flush: &[RelPath], options: &Options) -> Result<()> {
+    let flushes = options.durable && store.capabilities().flush;
+    if flushes {
+        store.flush(flush)?;
+    }
+    create(store, path, bytes)?;
+    if flushes {
+        store.flush(std::slice::from_ref(path))?;
+    }
+    Ok(())
+}
+
+/// A snapshot that was written and that nothing names yet.
+pub(super) struct WrittenSnapshot {
+    pub(super) snapshot: Reference,
+    pub(super) document: Snapshot,
+    pub(super) digest: Digest,
+    /// What must be on the disk before anything names it.
+    pub(super) flush: Vec<RelPath>,
+}
+
+/// Writes the manifest pages and the snapshot of shards that follow one another behind the pages that are there already.
+pub(super) fn write_snapshot(
+    store: &dyn Store,
+    before: Vec<PageRef>,
+    entries: impl Iterator<Item = Result<Shard>>,
+    snapshot_id: &str,
+    folder: Option<&str>,
+    options: &Options,
+) -> Result<WrittenSnapshot> {
+    let first = before.last().map_or(0, |page| page.first_ordinal.saturating_add(page.record_count));
+    let mut pages = Pages { store, snapshot_id, folder, options, manifests: before, flush: Vec::new() };
+    let mut page = Page { first_ordinal: first, record_count: 0, shards: Vec::new() };
     let mut indices = 0;
     for shard in entries {
         let shard = shard?;
@@ -204,31 +245,21 @@ pub(super) fn publish_entries(
     }
     let Pages { manifests, mut flush, .. } = pages;
     let sum = |of: fn(&PageRef) -> u64| manifests.iter().map(of).fold(0u64, u64::saturating_add);
-    let snapshot = Snapshot {
-        snapshot_id: publication.snapshot_id.clone(),
+    let document = Snapshot {
+        snapshot_id: snapshot_id.into(),
         record_count: sum(|page| page.record_count),
         shard_count: sum(|page| page.shard_count),
         stored_bytes: sum(|page| page.stored_bytes),
         manifests,
     };
-    let snapshot = put(&**store, &snapshot_path(&publication.snapshot_id), &snapshot.to_bytes(), options, &mut flush)?;
-    let root = Root { dataset_id: publication.dataset_id.clone(), snapshot, metadata: publication.metadata.clone() };
-    // Nothing that the root names may be lost when the root is not.
-    let flushes = options.durable && store.capabilities().flush;
-    if flushes {
-        store.flush(&flush)?;
-    }
-    let path = RelPath::parse(ROOT)?;
-    create(&**store, &path, &root.to_bytes())?;
-    if flushes {
-        store.flush(&[path])?;
-    }
-    Dataset::open_store(Arc::clone(store), options.clone())
+    let bytes = document.to_bytes();
+    let snapshot = put(store, &snapshot_path(snapshot_id), &bytes, options, &mut flush)?;
+    Ok(WrittenSnapshot { snapshot, document, digest: Digest::of(&bytes), flush })
 }
 
 struct Pages<'a> {
     store: &'a dyn Store,
-    publication: &'a Publication,
+    snapshot_id: &'a str,
     folder: Option<&'a str>,
     options: &'a Options,
     manifests: Vec<PageRef>,
@@ -237,7 +268,7 @@ struct Pages<'a> {
 
 impl Pages<'_> {
     fn put(&mut self, page: &Page) -> Result<()> {
-        let id = format!("{}-{:08}", self.publication.snapshot_id, self.manifests.len());
+        let id = format!("{}-{:08}", self.snapshot_id, self.manifests.len());
         let hex = Digest::of(id.as_bytes()).to_string();
         let folder = self.folder.unwrap_or_else(|| hex.get(..2).unwrap_or_default());
         let object = put(self.store, &format!("manifests/{folder}/{id}.json"), &page.to_bytes(), self.options, &mut self.flush)?;

@@ -72,7 +72,7 @@ pub fn publish_annotations(
 ) -> Result<AnnotationSet> {
     let random = || uuid::Uuid::new_v4().simple().to_string();
     let publication_id = options.publication_id.clone().unwrap_or_else(random);
-    check(name, &publication_id, &options.metadata)?;
+    check(dataset, name, &publication_id, &options.metadata)?;
     if options.records_per_shard == 0 {
         return Err(Error::invalid("objects of 0 annotations: choose 1 or more"));
     }
@@ -107,7 +107,7 @@ pub fn write_annotation_shard(
     rows: Vec<AnnotationRow>,
     logical_shard_id: &str,
 ) -> Result<AnnotationShard> {
-    check(name, publication_id, &Json::EMPTY)?;
+    check(dataset, name, publication_id, &Json::EMPTY)?;
     identifier("logical shard id", logical_shard_id)?;
     let store = dataset.store();
     let hex = Digest::of(logical_shard_id.as_bytes()).to_string();
@@ -171,7 +171,7 @@ pub fn publish_annotation_shards(
     published: &[AnnotationShard],
     options: &AnnotationOptions,
 ) -> Result<AnnotationSet> {
-    check(name, publication_id, &options.metadata)?;
+    check(dataset, name, publication_id, &options.metadata)?;
     free(dataset, name, &root_path(name, publication_id)?)?;
     let mut parts: Vec<&AnnotationShard> = published.iter().collect();
     parts.sort_by_key(|part| (part.first_ordinal, part.record_ids.len()));
@@ -214,7 +214,14 @@ pub fn publish_annotation_shards(
     finish(dataset, name, publication_id.into(), shards, &options.metadata, options.catalog_retry_limit)
 }
 
-fn check(name: &str, publication_id: &str, metadata: &Json) -> Result<()> {
+fn check(dataset: &Dataset, name: &str, publication_id: &str, metadata: &Json) -> Result<()> {
+    if let Some(version) = dataset.version_document() {
+        return Err(Error::unsupported(format!("annotations are of version 0, and this is version {}", version.number))
+            .at(dataset.location())
+            .remedy(
+                "open the dataset without a version to annotate it, or publish a view of this version as a dataset of its own",
+            ));
+    }
     identifier("annotation set's name", name)?;
     identifier("publication id", publication_id)?;
     if metadata.is_object() { Ok(()) } else { Err(Error::invalid(format!("the metadata are {metadata}, not an object"))) }

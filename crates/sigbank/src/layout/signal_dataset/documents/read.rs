@@ -70,7 +70,7 @@ fn version(text: &str) -> Option<[u64; 3]> {
 }
 
 /// Reads an object whose members `member` takes, as far as it knows them; `kind` hears of the others.
-fn document<'a>(
+pub(in super::super) fn document<'a>(
     bytes: &'a [u8],
     limits: &Limits,
     format: &str,
@@ -90,7 +90,7 @@ fn document<'a>(
     }
 }
 
-fn text(p: &mut Parser<'_>, what: &str) -> Fields<String> {
+pub(in super::super) fn text(p: &mut Parser<'_>, what: &str) -> Fields<String> {
     let text = p.string()?;
     if text.is_empty() { Err(wrong(format!("the {what} is empty"))) } else { Ok(text.into_owned()) }
 }

@@ -1,0 +1,321 @@
+//! Further versions of a dataset, which the reference package does not see: `root.json` and `annotations/` stay as they are.
+//!
+//! Version 0 is what `root.json` names. Version n is the document `sigbank/versions/<n as 8 digits>.json`, created once and never
+//! replaced, which names a snapshot of its own. Numbers have no gaps, so that the newest is found by trying numbers, never by listing.
+//!
+//! **Digest.** That of version 0 is the SHA-256 of `root.json`. A version document tells its own in the member `digest`: the SHA-256 of
+//! its bytes without that line (`grep -v '^  "digest": ' FILE | sha256sum`), so that a changed document is found without knowing the digest
+//! from elsewhere. A document names its parent by number and digest: the newest digest stands for all versions, as far as references
+//! have checksums.
+
+mod compare;
+mod document;
+mod publish;
+
+pub use compare::{Comparison, Ids, MetadataChange, ShardCount, compare};
+pub use publish::{VersionPublication, publish_version};
+
+use super::Options;
+use super::dataset::Dataset;
+use super::digest::Digest;
+use super::documents::{Reference, Root};
+use super::objects::document;
+use crate::error::{Code, Error, Result};
+use crate::layout::Source;
+use crate::store::{Store, exists};
+use crate::uri::RelPath;
+use sigbank_format::model::json::Json;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Fewest hexadecimal digits of a digest that stand for it.
+const FEWEST_DIGITS: usize = 12;
+
+/// Names a version for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VersionRef {
+    /// Its number.
+    pub number: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// A version: what its document says. Of version 0 what `root.json` and the snapshot say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version {
+    /// Its number, from 0 on without gaps.
+    pub number: u64,
+    /// Its name, which no other version of the dataset has; of version 0 the snapshot's.
+    pub name: String,
+    /// What its document is, see the [module](self).
+    pub digest: Digest,
+    /// The version that was the newest when it was published; none for version 0.
+    pub parent: Option<VersionRef>,
+    /// The version whose records it begins with; none where all of it is new.
+    pub base: Option<VersionRef>,
+    /// The snapshot document.
+    pub snapshot: Reference,
+    /// Records.
+    pub record_count: u64,
+    /// Shards.
+    pub shard_count: u64,
+    /// Bytes of the shards' objects.
+    pub stored_bytes: u64,
+    /// Whatever its producer says of it, an object.
+    pub metadata: Json,
+    /// When it was published, in UTC, such as `2026-01-31T12:00:00Z`; none for version 0.
+    pub created: Option<String>,
+}
+
+impl Version {
+    /// Number and digest.
+    pub fn reference(&self) -> VersionRef {
+        VersionRef { number: self.number, digest: self.digest }
+    }
+}
+
+/// Says which version.
+///
+/// ```
+/// use sigbank::layout::signal_dataset::Which;
+/// assert_eq!("latest".parse(), Ok(Which::Latest));
+/// assert_eq!("3".parse(), Ok(Which::Number(3)));
+/// assert_eq!("sha256:BA7816bf8f01".parse(), Ok(Which::Digest("ba7816bf8f01".into())));
+/// assert_eq!("calibrated".parse(), Ok(Which::Name("calibrated".into())));
+/// assert!("sha256:ba78".parse::<Which>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The newest.
+    Latest,
+    /// That of this number.
+    Number(u64),
+    /// That of this name.
+    Name(String),
+    /// That whose digest begins with these (12 to 64, lower-case) hexadecimal digits.
+    Digest(String),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    /// `latest`, a number, `sha256:` and at least 12 hexadecimal digits, or a name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(hex) = text.strip_prefix("sha256:") {
+            if hex.len() > 64 || hex.len() < FEWEST_DIGITS || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(format!("{text:?} is no digest: sha256: and {FEWEST_DIGITS} to 64 hexadecimal digits are expected"));
+            }
+            return Ok(Self::Digest(hex.to_ascii_lowercase()));
+        }
+        Ok(match text.parse() {
+            _ if text == "latest" => Self::Latest,
+            Ok(number) if text.bytes().all(|b| b.is_ascii_digit()) => Self::Number(number),
+            _ => Self::Name(text.into()),
+        })
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latest => f.write_str("latest"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => write!(f, "'{name}'"),
+            Self::Digest(hex) => write!(f, "sha256:{hex}"),
+        }
+    }
+}
+
+fn path(number: u64) -> Result<RelPath> {
+    RelPath::parse(&format!("sigbank/versions/{number:08}.json"))
+}
+
+impl Dataset {
+    /// Opens a version of the dataset in a store.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::open_store`]; `NotFound` for a version that is not there, `Invalid` for digits that several digests begin with;
+    /// `Corrupt` for a document that is not what its digest says.
+    pub fn open_version(store: Arc<dyn Store>, which: &Which, options: Options) -> Result<Self> {
+        Self::open_store(store, options)?.version(which)
+    }
+
+    /// Opens the version of a digest (64 hexadecimal digits, with or without `sha256:` before them), whatever was published since.
+    ///
+    /// # Errors
+    /// As [`Dataset::open_version`]; `Invalid` for what is no whole digest.
+    pub fn open_at(store: Arc<dyn Store>, digest: &str, options: Options) -> Result<Self> {
+        let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+        let whole: Digest = hex
+            .parse()
+            .map_err(|()| Error::invalid(format!("a sha256 of 64 hexadecimal digits is expected, found {digest:?}")))?;
+        Self::open_version(store, &Which::Digest(whole.to_string()), options)
+    }
+
+    /// Opens another version of this dataset (or the same).
+    ///
+    /// # Errors
+    /// Those of [`Dataset::open_version`].
+    pub fn version(&self, which: &Which) -> Result<Self> {
+        let first = self.first_version()?;
+        let found = match which {
+            Which::Latest => first.newest()?,
+            Which::Number(number) => first.numbered(*number)?,
+            Which::Name(_) | Which::Digest(_) => first.find(which)?,
+        };
+        first.at(found)
+    }
+
+    /// All versions, from number 0 on. One small document is read for each.
+    ///
+    /// # Errors
+    /// `Corrupt` for a document that is damaged or names another parent than there is.
+    pub fn versions(&self) -> Result<Vec<Version>> {
+        let first = self.first_version()?;
+        let mut all = vec![first.zero()];
+        let newest = first.newest_number()?;
+        for number in 1..=newest {
+            let version = first.numbered(number)?;
+            let parent =
+                version.parent.as_ref().and_then(|parent| Some((parent, all.get(usize::try_from(parent.number).ok()?)?)));
+            if let Some((named, there)) = parent
+                && named.digest != there.digest
+            {
+                let what =
+                    format!("it follows version {}, sha256:{}; that is sha256:{} now", named.number, named.digest, there.digest);
+                let e = Error::corrupt(what).remedy("one of the two documents was replaced: restore them from a copy");
+                return Err(e.at(self.store().locate(&path(number)?)));
+            }
+            all.push(version);
+        }
+        Ok(all)
+    }
+
+    /// What `root.json` names.
+    fn first_version(&self) -> Result<Self> {
+        match self.version_document() {
+            None => Ok(self.clone()),
+            Some(_) => Self::open_store(Arc::clone(self.store()), self.options().clone()),
+        }
+    }
+
+    /// This dataset, which is version 0, as a version.
+    fn zero(&self) -> Version {
+        let snapshot = self.snapshot();
+        Version {
+            number: 0,
+            name: snapshot.snapshot_id.clone(),
+            digest: self.root_digest(),
+            parent: None,
+            base: None,
+            snapshot: self.root().snapshot.clone(),
+            record_count: snapshot.record_count,
+            shard_count: snapshot.shard_count,
+            stored_bytes: snapshot.stored_bytes,
+            metadata: self.metadata().clone(),
+            created: None,
+        }
+    }
+
+    /// The version document of a number.
+    fn numbered(&self, number: u64) -> Result<Version> {
+        if number == 0 {
+            return Ok(self.zero());
+        }
+        let (store, path, limits) = (self.store(), path(number)?, &self.options().control);
+        let bytes = document(&**store, &path, limits).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found(format!("there is no version {number}"))
+                .at(store.locate(&path))
+                .remedy("see which there are: sigbank snapshots"),
+            _ => e,
+        })?;
+        Version::parse(&bytes, limits, number).map_err(|e| e.at(store.locate(&path)))
+    }
+
+    /// Looks at about twice the logarithm of the number.
+    fn newest_number(&self) -> Result<u64> {
+        let there = |number: u64| exists(&**self.store(), &path(number)?);
+        let (mut low, mut high) = (0u64, 1u64);
+        while there(high)? {
+            (low, high) = (high, high.saturating_mul(2));
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if there(middle)? { low = middle } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    fn newest(&self) -> Result<Version> {
+        self.numbered(self.newest_number()?)
+    }
+
+    /// The version of a name or a digest.
+    fn find(&self, which: &Which) -> Result<Version> {
+        let fits = |version: &Version| match which {
+            Which::Name(name) => version.name == *name,
+            Which::Digest(hex) => version.digest.to_string().starts_with(hex),
+            Which::Latest | Which::Number(_) => false,
+        };
+        let mut found: Vec<Version> = self.versions()?.into_iter().filter(fits).collect();
+        match (found.pop(), found.last()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(Error::not_found(format!("there is no version {which}"))
+                .at(self.location())
+                .remedy("see which there are: sigbank snapshots")),
+            (Some(one), Some(other)) => {
+                Err(Error::invalid(format!("{which} are the versions {} and {}", other.number, one.number))
+                    .at(self.location())
+                    .remedy("give the number, or more digits of the digest"))
+            }
+        }
+    }
+
+    /// This dataset, which is version 0, at one of its versions.
+    fn at(&self, version: Version) -> Result<Self> {
+        if version.number == 0 {
+            return Ok(self.clone());
+        }
+        let root =
+            Root { dataset_id: self.dataset_id().into(), snapshot: version.snapshot.clone(), metadata: version.metadata.clone() };
+        let (digest, said) = (version.digest, (version.record_count, version.shard_count, version.stored_bytes));
+        let opened = Self::of_root(Arc::clone(self.store()), self.options().clone(), root, digest, Some(version))?;
+        let snapshot = opened.snapshot();
+        let found = (snapshot.record_count, snapshot.shard_count, snapshot.stored_bytes);
+        if said != found {
+            return Err(Error::corrupt(format!("records, shards and bytes are {found:?}, where the version says {said:?}"))
+                .at(self.store().locate(&RelPath::parse(opened.root().snapshot.path.as_str())?)));
+        }
+        Ok(opened)
+    }
+}
+
+/// Opens a dataset of any layout at a version, see [`crate::layout::open`].
+///
+/// # Errors
+/// `Unsupported` where the dataset's layout has no versions; `Invalid` for text that is no [`Which`]; else those of
+/// [`crate::layout::open`] and [`Dataset::open_version`].
+pub fn open_at_version(path: &str, which: &str) -> Result<Arc<dyn Source>> {
+    Ok(Arc::new(dataset_at_version(path, Some(which))?.source()?))
+}
+
+/// Opens a signal-dataset, at a version where one is given.
+///
+/// # Errors
+/// As [`open_at_version`].
+pub fn dataset_at_version(path: &str, which: Option<&str>) -> Result<Dataset> {
+    let which = which.map(|text| text.parse::<Which>().map_err(|e| Error::invalid(e).within("version"))).transpose()?;
+    let root = Path::new(path);
+    if which.is_some() && root.join(crate::layout::sedpack::ROOT).is_file() {
+        return Err(Error::unsupported("this is a Sedpack dataset, and that layout has no versions")
+            .at(path)
+            .remedy("open it without a version"));
+    }
+    let dataset = Dataset::open(root, Options::default())?;
+    match which {
+        None => Ok(dataset),
+        Some(which) => dataset.version(&which),
+    }
+}
