@@ -31,6 +31,22 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     fi
 fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "requirements/$set_name.txt"
+
+# The server of Azure's object storage is npm's. Without npm the tests that need it are skipped and say so.
+azurite=3.35.0
+if [ "$set_name" = test ] && [ "$(cat .cache/azurite/version 2>/dev/null)" != "$azurite" ]; then
+    if command -v npm >/dev/null; then
+        mkdir -p .cache/azurite
+        if npm install --silent --no-audit --no-fund --no-save --prefix .cache/azurite "azurite@$azurite"; then
+            echo "$azurite" >.cache/azurite/version
+        else
+            echo "note: Azurite could not be installed: tests of Azure will be skipped" >&2
+        fi
+    else
+        echo "note: npm is not found: tests of Azure will be skipped" >&2
+    fi
+fi
+
 touch "$venv/$set_name"
 # The larger set holds the smaller one.
 if [ "$set_name" = test ]; then touch .venv/demo; fi
