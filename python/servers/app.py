@@ -40,7 +40,7 @@ def error(status: int, code: str, message: str = "") -> Response:
 def serve(handle: Callable[[Request], Response]) -> Listener:
     """Answers each request by `handle`, which is called in many threads."""
 
-    def connection(stream: Stream, _: int) -> None:
+    def connection(stream: Stream, _number: int) -> None:
         while (head := stream.head()) is not None:
             if head.get("expect"):
                 stream.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -60,11 +60,11 @@ def serve(handle: Callable[[Request], Response]) -> Listener:
 
 def _send(stream: Stream, head: Head, response: Response) -> None:
     length = response.file[2] if response.file else len(response.body)
-    fields = {"Date": email.utils.formatdate(usegmt=True), "Content-Length": str(length), **response.headers}
+    fields: dict[str, str] = {"Date": email.utils.formatdate(usegmt=True), "Content-Length": str(length), **response.headers}
     if response.status == 304:
         del fields["Content-Length"]
     first = f"HTTP/1.1 {response.status} {http.HTTPStatus(response.status).phrase}"
-    data = Head(first, list(fields.items())).bytes()
+    data = Head(first, list(fields.items())).encoded()
     bodiless = head.method == "HEAD" or response.status in (204, 304)
     if response.file is None:
         if bodiless or len(response.body) > 64 * 1024:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any, Self
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def ask(endpoint: str, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+    """A request without a signature, on a connection of its own: status, headers with small names, body."""
+    url = urllib.parse.urlsplit(endpoint)
+    connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    try:
+        connection.request(method, f"{url.path}/{target}", body or None, headers or {})
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
 
 
 class Servers:
@@ -52,7 +69,7 @@ class Control:
                 raise ValueError(json.load(refused)["error"]) from None
 
     def set(self, *faults: dict[str, Any], seed: int = 1) -> None:
-        """Replaces the rules (see `servers.faults`) and forgets the log: `set({"fault": "status", "times": 1})`; `set()` ends them."""
+        """Replaces the rules (see `servers.faults`) and forgets the log: `set({"fault": "status", "times": 1})`, or `set()`."""
         self._ask("POST", "/__faults", {"faults": faults, "seed": seed})
         self._ask("DELETE", "/__log")
 

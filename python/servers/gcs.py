@@ -183,7 +183,8 @@ class Buckets:
                 del self._uploads[name]
                 tag = hashlib.md5(data, usedforsecurity=False).hexdigest() + f"-{len(upload.parts)}"
                 made = self._put(objects, key, data, tag, upload.request)
-                response = xml("CompleteMultipartUploadResult", f"<Key>{escape(key)}</Key><ETag>{escape(made.headers['ETag'])}</ETag>")
+                text = f"<Key>{escape(key)}</Key><ETag>{escape(made.headers['ETag'])}</ETag>"
+                response = xml("CompleteMultipartUploadResult", text)
                 response.headers.update(made.headers)
                 return response
         raise refuse(405, "MethodNotAllowed")
@@ -232,10 +233,9 @@ class Buckets:
                 text.append(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>")
                 continue
             when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(known.modified)) + f".{int(known.modified % 1 * 1000):03}Z"
-            text.append(
-                f"<Contents><Key>{escape(name)}</Key><Generation>{known.generation}</Generation><LastModified>{when}</LastModified>"
-                f"<ETag>{escape(known.etag)}</ETag><Size>{len(known.data)}</Size></Contents>"
-            )
+            told = {"Key": escape(name), "Generation": known.generation, "LastModified": when, "ETag": escape(known.etag)}
+            told["Size"] = len(known.data)
+            text.append("<Contents>" + "".join(f"<{tag}>{value}</{tag}>" for tag, value in told.items()) + "</Contents>")
         return xml("ListBucketResult", "".join(text))
 
 

@@ -298,7 +298,7 @@ class Exchange:
                 except OSError:
                     takes = False
 
-        send(head.bytes())
+        send(head.encoded())
         for piece in body:
             if half is not None and passed + len(piece) > half:
                 send(piece[: half - passed])
@@ -331,7 +331,7 @@ class Exchange:
                 self._end(plan)
         wrong = plan.passing["corrupt"]["at"] if "corrupt" in plan.passing else -1
         entry.status = answer.status
-        client.send(answer.bytes())
+        client.send(answer.encoded())
         for piece in server.body(framing):
             at = wrong - entry.sent
             if 0 <= at < len(piece):
@@ -391,5 +391,5 @@ def _claim(answer: Head, asked: str) -> None:
 def _answer(client: Stream, head: Head, status: int, body: bytes, headers: dict[str, str] | None = None) -> bool:
     fields = [("Content-Length", str(len(body))), *(headers or {"Content-Type": "application/json"}).items()]
     answer = Head(f"HTTP/1.1 {status} {'OK' if status < 300 else 'Error'}", fields)
-    client.send(answer.bytes() + (b"" if head.method == "HEAD" else body))
+    client.send(answer.encoded() + (b"" if head.method == "HEAD" else body))
     return head.stays_open

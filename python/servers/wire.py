@@ -50,7 +50,7 @@ class Head:
         self.remove(name.lower())
         self.fields.append((name, value))
 
-    def bytes(self) -> bytes:
+    def encoded(self) -> bytes:
         lines = [self.first, *(f"{name}: {value}" for name, value in self.fields)]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
+import json
+import os
+import signal
 import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,23 +17,9 @@ import boto3
 import botocore.client
 import botocore.exceptions
 import pytest
+import servers.client
 from servers import azure
-from servers.client import Control, Servers
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-def ask(endpoint: str, method: str, target: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
-    """A request of its own connection: status, headers with small names, body."""
-    url = urllib.parse.urlsplit(endpoint)
-    connection = http.client.HTTPConnection(url.netloc, timeout=30)
-    try:
-        connection.request(method, f"{url.path}/{target}", body or None, headers or {})
-        answer = connection.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-    finally:
-        connection.close()
-
+from servers.client import Answer, ask
 
 def s3_client(server: dict[str, str], endpoint: str | None = None) -> Any:
     return boto3.client(
@@ -74,13 +61,13 @@ class Store:
         target = f"{self.server['container']}/{key}"
         return azure.request(self.server["endpoint"], "PUT", target, body, {"x-ms-blob-type": "BlockBlob", **condition})
 
-    def get(self, key: str) -> bytes:
-        if self.kind == "s3":
-            assert self.client is not None
-            return bytes(self.client.get_object(Bucket=self.server["bucket"], Key=key)["Body"].read())
+    def get(self, key: str) -> Answer:
+        if self.client is not None:
+            answer = self.client.get_object(Bucket=self.server["bucket"], Key=key)
+            return 200, {"etag": answer["ETag"]}, answer["Body"].read()
         if self.kind == "gcs":
-            return ask(self.server["endpoint"], "GET", f"{self.server['bucket']}/{key}")[2]
-        return azure.request(self.server["endpoint"], "GET", f"{self.server['container']}/{key}")[2]
+            return ask(self.server["endpoint"], "GET", f"{self.server['bucket']}/{key}")
+        return azure.request(self.server["endpoint"], "GET", f"{self.server['container']}/{key}")
 
 
 @pytest.fixture(params=["s3", "gcs", "azure"])
@@ -89,18 +76,12 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 def test_creates_once_and_compares_before_it_swaps(store: Store) -> None:
-    # Azure says 409 to a creation, the others 412.
-    first = store.put("once/a b.bin", b"first") if store.kind != "azure" else store.put("once/a.bin", b"first")
-    key = "once/a b.bin" if store.kind != "azure" else "once/a.bin"
+    first = store.put("once/a.bin", b"first")
     assert first[0] in (200, 201)
-    assert store.put(key, b"second")[0] in ((409,) if store.kind == "azure" else (412,))
-    swapped = store.put(key, b"third", first)
-    assert swapped[0] in (200, 201)
-    assert store.put(key, b"fourth", first)[0] == 412
-    if store.kind != "gcs":
-        assert store.get(key) == b"third"
-    else:
-        assert ask(store.server["endpoint"], "GET", f"{store.server['bucket']}/once%2Fa%20b.bin")[2] == b"third"
+    assert store.put("once/a.bin", b"second")[0] == (409 if store.kind == "azure" else 412)
+    assert store.put("once/a.bin", b"third", first)[0] in (200, 201)
+    assert store.put("once/a.bin", b"fourth", first)[0] == 412
+    assert store.get("once/a.bin")[2] == b"third"
 
 
 def test_of_eight_creators_one_wins(store: Store) -> None:
@@ -110,7 +91,7 @@ def test_of_eight_creators_one_wins(store: Store) -> None:
             answers = list(pool.map(lambda body: store.put(f"race/{attempt}", body)[0], bodies))
             winners = [body for body, status in zip(bodies, answers, strict=True) if status < 300]
             assert len(winners) == 1, answers
-            assert store.get(f"race/{attempt}") == winners[0]
+            assert store.get(f"race/{attempt}")[2] == winners[0]
 
 
 def test_no_increment_is_lost(store: Store) -> None:
@@ -120,21 +101,85 @@ def test_no_increment_is_lost(store: Store) -> None:
     def count(_: int) -> None:
         for _ in range(10):
             while True:
-                known = stamp(store)
+                known = store.get("counter")
                 if store.put("counter", str(int(known[2]) + 1).encode(), known)[0] < 300:
                     break
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(count, range(8)))
-    assert stamp(store)[2] == b"80"
+    assert store.get("counter")[2] == b"80"
 
 
-def stamp(store: Store) -> Answer:
-    """The counter's bytes, with what a swap must name."""
-    if store.kind == "s3":
-        assert store.client is not None
-        answer = store.client.get_object(Bucket=store.server["bucket"], Key="counter")
-        return 200, {"etag": answer["ETag"]}, answer["Body"].read()
-    if store.kind == "gcs":
-        return ask(store.server["endpoint"], "GET", f"{store.server['bucket']}/counter")
-    return azure.request(store.server["endpoint"], "GET", f"{store.server['container']}/counter")
+def test_a_bucket_of_gcs_lists_and_takes_parts(gcs_server: dict[str, str]) -> None:
+    def gcs(method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
+        return ask(gcs_server["endpoint"], method, f"{gcs_server['bucket']}{target}", body, headers)
+
+    for key in ("l%2Fa", "l%2Fb%2Fc", "l%2Fb%2Fd", "l%2Fe%20%26"):
+        assert gcs("PUT", f"/{key}", b"12345")[0] == 200
+    listed = gcs("GET", "?list-type=2&prefix=l%2F&delimiter=%2F&max-keys=2")[2].decode()
+    assert "<Key>l/a</Key>" in listed and "<Prefix>l/b/</Prefix>" in listed and "l/e" not in listed and "<Size>5</Size>" in listed
+    assert "<IsTruncated>true</IsTruncated><NextContinuationToken>l/b/</NextContinuationToken>" in listed
+    rest = gcs("GET", "?list-type=2&prefix=l%2F&delimiter=%2F&continuation-token=l%2Fb%2F")[2].decode()
+    assert "<Key>l/e &amp;</Key>" in rest and "l/b" not in rest.replace("<Prefix>l/</Prefix>", "") and "false</IsTr" in rest
+
+    upload = gcs("POST", "/parts?uploads=")[2].decode().partition("<UploadId>")[2].partition("<")[0]
+    etags = [gcs("PUT", f"/parts?partNumber={n}&uploadId={upload}", bytes([n]) * 9)[1]["etag"] for n in (1, 2)]
+    parts = "".join(f"<Part><ETag>{etag}</ETag><PartNumber>{n}</PartNumber></Part>" for n, etag in enumerate(etags, 1))
+    whole = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+    assert gcs("GET", "/parts")[0] == 404
+    assert gcs("POST", f"/parts?uploadId={upload}", whole.replace(b"1</PartN", b"2</PartN"))[0] == 400
+    assert gcs("POST", f"/parts?uploadId={upload}", whole)[0] == 200
+    assert gcs("GET", "/parts", range="bytes=8-9")[2] == b"\1\2"
+    assert gcs("DELETE", "/parts")[0] == 204 and gcs("DELETE", "/parts")[0] == 404
+    assert ask(gcs_server["endpoint"], "GET", "another/key")[0] == 404
+
+
+def test_a_folder_over_http(http_server: dict[str, str]) -> None:
+    (Path(http_server["folder"]) / "a b").mkdir(exist_ok=True)
+    (Path(http_server["folder"]) / "a b" / "c.bin").write_bytes(bytes(range(100)))
+
+    def http(method: str, target: str, **headers: str) -> Answer:
+        return ask(http_server["endpoint"], method, target, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    status, headers, body = http("GET", "a%20b/c.bin")
+    assert (status, body, headers["accept-ranges"]) == (200, bytes(range(100)), "bytes")
+    etag = headers["etag"]
+    status, headers, body = http("HEAD", "a%20b/c.bin")
+    assert (status, body, headers["content-length"], headers["etag"]) == (200, b"", "100", etag)
+    for asked, first, end in (("10-19", 10, 20), ("90-", 90, 100), ("-5", 95, 100), ("98-1000", 98, 100), ("-1000", 0, 100)):
+        status, headers, body = http("GET", "a%20b/c.bin", range=f"bytes={asked}")
+        assert (status, body) == (206, bytes(range(first, end)))
+        assert headers["content-range"] == f"bytes {first}-{end - 1}/100"
+    status, headers, _ = http("GET", "a%20b/c.bin", range="bytes=100-")
+    assert (status, headers["content-range"]) == (416, "bytes */100")
+    assert http("GET", "a%20b/c.bin", if_none_match=etag)[0] == 304
+    assert http("GET", "a%20b/c.bin", if_match='"other"')[0] == 412
+    assert http("GET", "a%20b/c.bin", range="bytes=0-0", if_range='"other"')[0] == 200
+    assert http("PUT", "a%20b/c.bin")[0] == 405
+    for missing in ("nothing", "a%20b", "", "../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "%00"):
+        assert http("GET", missing)[0] == 404
+
+
+def test_a_killed_parent_leaves_no_server() -> None:
+    command = [sys.executable, str(Path(servers.client.__file__).with_name("__main__.py")), "--s3", "--gcs", "--azure"]
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    told = json.loads(parent.stdout.readline())
+    endpoints = [server["endpoint"] for server in told.values() if "endpoint" in server]
+    assert [ask(endpoint, "GET", "")[0] for endpoint in endpoints]
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    deadline = time.monotonic() + 20
+    while endpoints:
+        assert time.monotonic() < deadline, f"still served: {endpoints}"
+        try:
+            ask(endpoints[0], "GET", "")
+            time.sleep(0.05)
+        except ConnectionError:
+            endpoints.pop(0)
+
+
+def test_a_server_that_is_not_installed_is_told() -> None:
+    command = [sys.executable, str(Path(servers.client.__file__).with_name("__main__.py")), "--azure", "--control"]
+    said = subprocess.run(command, env={**os.environ, "PATH": ""}, input=b"", stdout=subprocess.PIPE, check=True).stdout
+    assert json.loads(said) == {"azure": {"missing": "node is not found"}}
