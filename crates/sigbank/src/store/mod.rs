@@ -80,6 +80,15 @@ pub enum DirEntry {
     Object(Entry),
 }
 
+impl DirEntry {
+    /// The name, from the root of the store.
+    pub fn path(&self) -> &RelPath {
+        match self {
+            Self::Dir(path) | Self::Object(Entry { path, .. }) => path,
+        }
+    }
+}
+
 /// The objects of a listing as they arrive; an error ends it.
 pub type Listing<'a> = Box<dyn Iterator<Item = Result<Entry>> + Send + 'a>;
 

@@ -1,5 +1,6 @@
 //! Objects as files below a directory.
 
+mod dirs;
 mod lock;
 #[cfg(test)]
 mod process_tests;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use write::{NewFile, TEMPORARY, Tactic, not_offered, temporary_name};
+use write::{NewFile, TEMPORARY, Tactic};
 
 /// How long a writer waits for the others of a directory; each holds the lock for one small write only.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -96,61 +97,6 @@ impl LocalStore {
     /// The directory's absolute path when it was opened.
     pub fn root(&self) -> &Path {
         &self.root.path
-    }
-
-    /// Gives the directory `from`, which was filled unseen, the name `to` in one step: `AlreadyExists` when that is taken, except
-    /// by an empty directory where the filesystem knows no rename without replacement.
-    pub fn publish_dir(&self, from: &RelPath, to: &RelPath) -> Result<()> {
-        let publish = || {
-            let source = self.root.open_dir(from.parent().as_ref())?;
-            let (target, name) = self.root.make_parent(to)?;
-            let renamed = match self.tactic {
-                Tactic::Rename => {
-                    let flags = rustix::fs::RenameFlags::NOREPLACE;
-                    rustix::fs::renameat_with(&source, from.file_name(), &target, name, flags)
-                }
-                _ => Err(rustix::io::Errno::INVAL),
-            };
-            match renamed {
-                // Renaming a directory replaces an empty one only.
-                Err(e) if e == rustix::io::Errno::INVAL || not_offered(e) => {
-                    rustix::fs::renameat(&source, from.file_name(), &target, name).map_err(os)
-                }
-                other => other.map_err(os),
-            }
-        };
-        publish().map_err(|e| {
-            match (e.code(), is_errno(&e, rustix::io::Errno::NOTEMPTY) || is_errno(&e, rustix::io::Errno::NOTDIR)) {
-                (Code::AlreadyExists, _) | (_, true) => taken().at(self.locate(to)),
-                (Code::NotFound, _) => e.at(self.locate(from)),
-                _ => e.at(self.locate(to)),
-            }
-        })
-    }
-    /// Takes the directory `dir` away with all that is in it: its name is gone in one step, its files thereafter. No error when
-    /// there is none. What a kill leaves over lies in the private directory.
-    pub fn delete_dir(&self, dir: &RelPath) -> Result<()> {
-        let delete = || {
-            let parent = match self.root.open_dir(dir.parent().as_ref()) {
-                Err(e) if e.code() == Code::NotFound => return Ok(()),
-                other => other?,
-            };
-            let trash = temporary_name();
-            let private = self.root.make_dir(Some(&self.private))?;
-            match rustix::fs::renameat(&parent, dir.file_name(), &private, &trash) {
-                Err(rustix::io::Errno::NOENT) => return Ok(()),
-                other => other.map_err(os)?,
-            }
-            self.empty_trash(&trash)
-        };
-        delete().map_err(|e: Error| e.at(self.locate(dir)))
-    }
-
-    fn empty_trash(&self, name: &str) -> Result<()> {
-        match std::fs::remove_dir_all(self.root.path.join(self.private.as_str()).join(name)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e.into()),
-            _ => Ok(()),
-        }
     }
 
     fn open_file(&self, path: &RelPath) -> Result<(File, u64)> {

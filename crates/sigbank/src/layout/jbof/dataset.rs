@@ -1,0 +1,245 @@
+//! The data set: its metadata and its items.
+
+use super::documents::{self, ITEMFORMAT};
+use super::item::Item;
+use super::write::{self, Writer};
+use super::{ROOT, names};
+use crate::error::{Code, Error, Result};
+use crate::store::{DirEntry, LocalStore, Store, exists};
+use crate::uri::RelPath;
+use serde_json::{Map, Value};
+use sigbank_format::model::json::Json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a new data set is made with.
+#[derive(Debug, Clone)]
+pub struct Creation {
+    /// Its metadata, an object.
+    pub metadata: Json,
+    /// The template that gives items their names from their metadata, in the words of Python's `str.format`.
+    pub itemformat: Option<String>,
+    /// Flush each item and array before it is visible, so that it survives a power failure too. Without it, killed processes harm nothing, but
+    /// the operating system decides when bytes reach the disk.
+    pub durable: bool,
+}
+
+impl Default for Creation {
+    /// No metadata, no template, not durable.
+    fn default() -> Self {
+        Self { metadata: Json::EMPTY, itemformat: None, durable: false }
+    }
+}
+
+/// A data set. Cloning shares it; it is safe to share among threads.
+///
+/// See the [module](super) for an example.
+#[derive(Debug, Clone)]
+pub struct Dataset(Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) writer: Option<Writer>,
+}
+
+impl Dataset {
+    /// Opens the data set in a directory to read it.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none.
+    pub fn open(root: &Path) -> Result<Self> {
+        let store = LocalStore::open(root).map_err(|e| match e.code() {
+            Code::NotFound => nothing().at(root.display()),
+            _ => e,
+        })?;
+        Self::open_store(Arc::new(write::private(store)?))
+    }
+
+    /// Opens the data set in a store to read it.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::open`].
+    pub fn open_store(store: Arc<dyn Store>) -> Result<Self> {
+        let found = exists(&*store, &RelPath::parse(ROOT)?)?;
+        let location = store.location();
+        if found { Ok(Self(Arc::new(Inner { store, writer: None }))) } else { Err(nothing().at(location)) }
+    }
+
+    /// Opens the data set in a directory to read and write it, and puts right what killed processes left.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::open`]; `ReadOnly` where nothing can be written.
+    pub fn open_to_write(root: &Path, durable: bool) -> Result<Self> {
+        let read = Self::open(root)?;
+        let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable);
+        writer.recover_all()?;
+        Ok(Self(Arc::new(Inner { store: Arc::clone(&read.0.store), writer: Some(writer) })))
+    }
+
+    /// Creates an empty data set and opens it to write. It is visible as a whole.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where anything is at `root`; `Invalid` for metadata that are no object or hold a key of the layout's own.
+    ///
+    /// ```
+    /// use sigbank::layout::jbof::{Creation, Dataset};
+    /// let dir = tempfile::tempdir()?;
+    /// let root = dir.path().join("a");
+    /// Dataset::create(&root, &Creation { itemformat: Some("{speaker}-{take}".into()), ..Creation::default() })?;
+    /// assert_eq!(Dataset::open(&root)?.itemformat()?.as_deref(), Some("{speaker}-{take}"));
+    /// assert_eq!(Dataset::create(&root, &Creation::default()).unwrap_err().code(), sigbank::Code::AlreadyExists);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create(root: &Path, creation: &Creation) -> Result<Self> {
+        let itemformat = creation.itemformat.clone().map_or(Value::Null, Value::String);
+        write::create(root, &documents::write(&creation.metadata, Some((ITEMFORMAT, itemformat)))?, creation.durable)?;
+        Self::open_to_write(root, creation.durable)
+    }
+
+    /// Deletes a data set with all that is in its directory.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no data set: no other directory is deleted.
+    pub fn delete(root: &Path) -> Result<()> {
+        Self::open(root)?;
+        write::delete(root)
+    }
+
+    /// The store that it is in.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+    /// Where it is.
+    pub fn location(&self) -> String {
+        self.0.store.location()
+    }
+    /// The directory's name.
+    pub fn name(&self) -> String {
+        let location = self.location();
+        location.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+    }
+    /// Whether it can be written to through this object.
+    pub fn is_writable(&self) -> bool {
+        self.0.writer.is_some()
+    }
+
+    fn document(&self) -> Result<Map<String, Value>> {
+        documents::read(&*self.0.store, &RelPath::parse(ROOT)?)
+    }
+    /// Its metadata, an object.
+    ///
+    /// # Errors
+    /// `Corrupt` where the document is no JSON object.
+    pub fn metadata(&self) -> Result<Json> {
+        let mut document = self.document()?;
+        document.remove(ITEMFORMAT);
+        Ok(Json::from_value(&Value::Object(document))?)
+    }
+    /// The template that gives items their names, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::metadata`].
+    pub fn itemformat(&self) -> Result<Option<String>> {
+        match self.document()?.remove(ITEMFORMAT) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(template)) => Ok(Some(template)),
+            Some(_) => Err(Error::corrupt(format!("{ITEMFORMAT} is neither null nor a string"))
+                .at(self.0.store.locate(&RelPath::parse(ROOT)?))),
+        }
+    }
+
+    /// The names of the items, sorted. Costs a listing, and a look for each directory.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn item_names(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in self.0.store.list_dir(None)? {
+            if let DirEntry::Dir(path) = entry
+                && !names::is_hidden(path.as_str())
+                && exists(&*self.0.store, &path.join(ROOT)?)?
+            {
+                found.push(path.as_str().to_owned());
+            }
+        }
+        Ok(found)
+    }
+    /// The items, sorted by name.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::item_names`].
+    pub fn items(&self) -> Result<impl Iterator<Item = Item> + use<>> {
+        let inner = Arc::clone(&self.0);
+        Ok(self.item_names()?.into_iter().map(move |name| Item::new(Arc::clone(&inner), &name)))
+    }
+    /// Whether there is an item of this name; no name that could not be one is there.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn has_item(&self, name: &str) -> Result<bool> {
+        match names::item(name) {
+            Ok(path) => exists(&*self.0.store, &path.join(ROOT)?),
+            Err(_) => Ok(false),
+        }
+    }
+    /// The item of this name.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none.
+    pub fn item(&self, name: &str) -> Result<Item> {
+        if self.has_item(name)? {
+            return Ok(Item::new(Arc::clone(&self.0), name));
+        }
+        Err(Error::not_found(format!("there is no item {name:?}")).at(self.location()))
+    }
+
+    /// Adds an empty item: visible in one step, of any number of writers of one name exactly one succeeds. Without a name it
+    /// gets a random one (the template is the caller's to apply: [`Dataset::itemformat`]).
+    ///
+    /// # Errors
+    /// `ReadOnly` for a data set that was opened to read; `AlreadyExists` where the name is taken; `Invalid` for a name that is not one path
+    /// component and for metadata that are no object or hold a key of the layout's own.
+    pub fn add_item(&self, name: Option<&str>, metadata: &Json) -> Result<Item> {
+        let writer = self.writer()?;
+        let random;
+        let name = match name {
+            Some(name) => name,
+            None => {
+                random = uuid::Uuid::new_v4().to_string();
+                &random
+            }
+        };
+        writer.add_item(&names::item(name)?, &documents::write(metadata, None)?)?;
+        Ok(Item::new(Arc::clone(&self.0), name))
+    }
+
+    /// Deletes an item with all its arrays, in one step for everyone.
+    ///
+    /// # Errors
+    /// `ReadOnly` for a data set that was opened to read; `NotFound` where there is no such item.
+    pub fn delete_item(&self, name: &str) -> Result<()> {
+        let writer = self.writer()?;
+        self.item(name)?;
+        writer.delete_item(&names::item(name)?)
+    }
+
+    fn writer(&self) -> Result<&Writer> {
+        self.0.writer()
+    }
+}
+
+impl Inner {
+    pub(super) fn writer(&self) -> Result<&Writer> {
+        self.writer.as_ref().ok_or_else(|| {
+            Error::read_only("the data set was opened to read only")
+                .at(self.store.location())
+                .remedy("open it to write (in Python: readonly=False)")
+        })
+    }
+}
+
+fn nothing() -> Error {
+    Error::not_found(format!("there is no JBOF data set here: it would have a file {ROOT}"))
+        .remedy("check the path, or create the data set")
+}

@@ -1,0 +1,111 @@
+//! One digest of all items, as the reference computes it.
+
+use super::dataset::Dataset;
+use super::names;
+use crate::error::{Error, Result};
+use crate::store::{DirEntry, Sequential, Store};
+use crate::uri::RelPath;
+use sigbank_format::checksum::Algorithm;
+use std::collections::HashSet;
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A digest in hex, which sorts as its bytes do.
+type Sum = String;
+
+impl Dataset {
+    /// The hex MD5 of all items: of the sorted digests of the items, each the MD5 of the sorted digests of its files. The data set's own
+    /// metadata, names, and files in the root do not count, and neither does what is being added or deleted right now. Runs on `threads`
+    /// threads; 0: one a core.
+    ///
+    /// # Errors
+    /// Those of reading, naming the file.
+    ///
+    /// ```
+    /// use sigbank::layout::jbof::{Creation, Dataset};
+    /// let dir = tempfile::tempdir()?;
+    /// let dataset = Dataset::create(&dir.path().join("a"), &Creation::default())?;
+    /// assert_eq!(dataset.hash(1)?, "d41d8cd98f00b204e9800998ecf8427e");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hash(&self, threads: usize) -> Result<String> {
+        let names = self.item_names()?;
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        let next = AtomicUsize::new(0);
+        let sums: Mutex<Vec<Sum>> = Mutex::new(Vec::with_capacity(names.len()));
+        let work = || -> Result<()> {
+            let mut block = vec![0; 1 << 18];
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let sum = item(&**self.store(), &RelPath::parse(name)?, &mut block)?;
+                sums.lock().unwrap_or_else(PoisonError::into_inner).push(sum);
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(names.len())).map(|_| scope.spawn(work)).collect();
+            let mine = work();
+            others.into_iter().map(|other| other.join().unwrap_or_else(|_| Err(ended()))).fold(mine, Result::and)
+        })?;
+        let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(of_sorted(sums))
+    }
+}
+
+fn ended() -> Error {
+    Error::storage("a thread that hashes ended unexpectedly: this is a defect of sigbank, please report it")
+}
+
+/// The digest of the raw bytes of sorted digests.
+fn of_sorted(mut sums: Vec<Sum>) -> Sum {
+    sums.sort_unstable();
+    let mut md5 = Algorithm::Md5.hasher();
+    for sum in sums {
+        let raw = (0..sum.len()).step_by(2).filter_map(|at| u8::from_str_radix(sum.get(at..at + 2)?, 16).ok());
+        md5.update(&raw.collect::<Vec<u8>>());
+    }
+    md5.finish()
+}
+
+/// How often an item is listed again where a data file has no document: another process may be between the two.
+const LOOKS: usize = 3;
+
+fn item(store: &dyn Store, dir: &RelPath, block: &mut [u8]) -> Result<Sum> {
+    let mut files = Vec::new();
+    for _ in 0..LOOKS {
+        let listed = store.list_dir(Some(dir))?.into_iter().filter_map(|entry| match entry {
+            DirEntry::Object(entry) if !names::is_litter(entry.path.file_name()) => Some(entry.path),
+            _ => None,
+        });
+        files = listed.collect::<Vec<_>>();
+        let documents: HashSet<&str> = files.iter().filter_map(|path| path.file_name().strip_suffix(".json")).collect();
+        let alone = |path: &RelPath| {
+            let (stem, extension) = path.file_name().rsplit_once('.').unwrap_or_default();
+            names::is_array_extension(extension) && !documents.contains(stem)
+        };
+        if !files.iter().any(alone) {
+            break;
+        }
+        let underway = super::write::underway(store, dir)?;
+        if !underway.is_empty() {
+            files.retain(|path| !underway.iter().any(|name| name == path.file_name()));
+            break;
+        }
+    }
+    let sums = files.iter().map(|path| file(store, path, block)).collect::<Result<_>>()?;
+    Ok(of_sorted(sums))
+}
+
+fn file(store: &dyn Store, path: &RelPath, block: &mut [u8]) -> Result<Sum> {
+    let mut reader = Sequential::new(store.open_read(path)?);
+    let mut md5 = Algorithm::Md5.hasher();
+    loop {
+        match reader.read(block)? {
+            0 => return Ok(md5.finish()),
+            n => md5.update(block.get(..n).unwrap_or_default()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! An item and its arrays.
+
+use super::dataset::Inner;
+use super::documents::{self, FILENAME};
+use super::write::ArrayFile;
+use super::{ROOT, names};
+use crate::error::{Code, Error, Result};
+use crate::store::{DirEntry, StoreFile, exists};
+use crate::uri::RelPath;
+use serde_json::Value;
+use sigbank_format::array::{self, ArrayReader, Format, Options};
+use sigbank_format::model::json::Json;
+use std::sync::Arc;
+
+/// The ending of an array's document.
+const DOCUMENT: &str = ".json";
+
+/// An item: metadata, and arrays by name. It is read anew on each call, so that it shows what others wrote.
+#[derive(Debug, Clone)]
+pub struct Item {
+    inner: Arc<Inner>,
+    name: String,
+}
+
+impl Item {
+    pub(super) fn new(inner: Arc<Inner>, name: &str) -> Self {
+        Self { inner, name: name.to_owned() }
+    }
+
+    fn dir(&self) -> Result<RelPath> {
+        names::item(&self.name)
+    }
+    /// Its name, which is that of its directory.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Its directory, as people know it.
+    pub fn location(&self) -> String {
+        self.dir().map_or_else(|_| self.name.clone(), |dir| self.inner.store.locate(&dir))
+    }
+    /// Its metadata, an object.
+    ///
+    /// # Errors
+    /// `NotFound` where the item was deleted; `Corrupt` where the document is no JSON object.
+    pub fn metadata(&self) -> Result<Json> {
+        let document = documents::read(&*self.inner.store, &self.dir()?.join(ROOT)?).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found(format!("there is no item {:?}", self.name)).at(self.inner.store.location()),
+            _ => e,
+        })?;
+        Ok(Json::from_value(&Value::Object(document))?)
+    }
+
+    /// The names of its arrays, sorted.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn array_names(&self) -> Result<Vec<String>> {
+        let entries = self.inner.store.list_dir(Some(&self.dir()?))?;
+        let documents = entries.iter().filter_map(|entry| match entry {
+            DirEntry::Object(object) => object.path.file_name().strip_suffix(DOCUMENT),
+            DirEntry::Dir(_) => None,
+        });
+        let mut found: Vec<String> = documents.filter(|name| names::array(name).is_ok()).map(str::to_owned).collect();
+        found.sort_unstable(); // The endings may have sorted otherwise.
+        Ok(found)
+    }
+    /// Its arrays, sorted by name.
+    ///
+    /// # Errors
+    /// Those of the store, and `Corrupt` for a damaged document.
+    pub fn arrays(&self) -> Result<Vec<ArrayEntry>> {
+        self.array_names()?.iter().map(|name| self.array(name)).collect()
+    }
+    /// Whether there is an array of this name.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn has_array(&self, name: &str) -> Result<bool> {
+        match names::array(name) {
+            Ok(()) => exists(&*self.inner.store, &self.document_path(name)?),
+            Err(_) => Ok(false),
+        }
+    }
+    /// The array of this name.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none; `Corrupt` for a document that is no object or names no file of the item.
+    pub fn array(&self, name: &str) -> Result<ArrayEntry> {
+        let missing = || Error::not_found(format!("there is no array {name:?} in the item {:?}", self.name)).at(self.location());
+        names::array(name).map_err(|_| missing())?;
+        let path = self.document_path(name)?;
+        let mut document = documents::read(&*self.inner.store, &path).map_err(|e| match e.code() {
+            Code::NotFound => missing(),
+            _ => e,
+        })?;
+        let file = file_of(document.remove(FILENAME).as_ref()).map_err(|e| e.at(self.inner.store.locate(&path)))?;
+        Ok(ArrayEntry {
+            inner: Arc::clone(&self.inner),
+            name: name.to_owned(),
+            path: self.dir()?.join(&file)?,
+            metadata: Json::from_value(&Value::Object(document))?,
+        })
+    }
+
+    /// Adds an array: its file and its metadata become visible together, and of any number of writers of one name exactly one succeeds.
+    ///
+    /// # Errors
+    /// `ReadOnly` for a data set that was opened to read; `AlreadyExists` where the name is taken; `NotFound` where the item was deleted;
+    /// `Invalid` for a name that is not one path component and for metadata that are no object or hold a key of the layout's own.
+    pub fn add_array(&self, name: &str, file: &ArrayFile<'_>, metadata: &Json) -> Result<ArrayEntry> {
+        let writer = self.inner.writer()?;
+        names::array(name)?;
+        let file_name = format!("{name}.{}", file.extension());
+        let document = documents::write(metadata, Some((FILENAME, file_name.as_str().into())))?;
+        writer.add_array(&self.dir()?, name, &file_name, file, &document)?;
+        self.array(name)
+    }
+
+    /// Deletes an array, in one step for everyone.
+    ///
+    /// # Errors
+    /// `ReadOnly` for a data set that was opened to read; `NotFound` where there is no such array.
+    pub fn delete_array(&self, name: &str) -> Result<()> {
+        let writer = self.inner.writer()?;
+        let entry = self.array(name)?;
+        writer.delete_array(&self.dir()?, name, &entry.path)
+    }
+
+    fn document_path(&self, name: &str) -> Result<RelPath> {
+        self.dir()?.join(&format!("{name}{DOCUMENT}"))
+    }
+}
+
+/// The file that an array's document names. Old data hold a longer path there, of which only the last component counts.
+pub(super) fn file_of(value: Option<&Value>) -> Result<String> {
+    let Some(Value::String(text)) = value else {
+        return Err(Error::corrupt(format!("the document of an array names its file as {FILENAME:?}, and this one does not")));
+    };
+    let name = text.rsplit(['/', '\\']).next().unwrap_or_default();
+    match RelPath::parse(name) {
+        Ok(_) => Ok(name.to_owned()),
+        Err(_) => Err(Error::corrupt(format!("{FILENAME} is {text:?}, which names no file of the item"))),
+    }
+}
+
+/// An array: where it is, and its metadata. Its elements are read by [`ArrayEntry::open`].
+#[derive(Debug, Clone)]
+pub struct ArrayEntry {
+    inner: Arc<Inner>,
+    name: String,
+    path: RelPath,
+    metadata: Json,
+}
+
+impl ArrayEntry {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Its metadata, an object.
+    pub fn metadata(&self) -> &Json {
+        &self.metadata
+    }
+    /// Its file, relative to the data set.
+    pub fn path(&self) -> &RelPath {
+        &self.path
+    }
+    /// Its file, as people know it.
+    pub fn location(&self) -> String {
+        self.inner.store.locate(&self.path)
+    }
+    /// The file's format, by its extension; the content decides where it says another.
+    ///
+    /// # Errors
+    /// `Unsupported` for an extension that is none of an array.
+    pub fn format(&self) -> Result<Format> {
+        let name = self.path.file_name();
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        Format::from_extension(extension)
+            .ok_or_else(|| Error::unsupported(format!("files of the kind {extension:?} are no arrays")).at(self.location()))
+    }
+    /// The file for reading.
+    ///
+    /// # Errors
+    /// `NotFound` where the data file is gone.
+    pub fn file(&self) -> Result<Arc<dyn StoreFile>> {
+        self.inner.store.open_read(&self.path).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found(format!("the file of the array {:?} is gone", self.name))
+                .at(self.location())
+                .remedy("restore it, or delete the array"),
+            _ => e,
+        })
+    }
+    /// Opens the array: dtype and shape are known, its elements are read by windows.
+    ///
+    /// # Errors
+    /// `NotFound` where the file is gone; those of [`array::open_with`].
+    pub fn open(&self, options: Options) -> Result<Box<dyn ArrayReader>> {
+        let format = self.format()?;
+        array::open_with(self.file()?, format, options).map_err(|e| Error::from(e).at(self.location()))
+    }
+}
