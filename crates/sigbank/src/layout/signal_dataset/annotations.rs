@@ -357,13 +357,13 @@ impl Dataset {
     /// # Errors
     /// `Corrupt` for a catalog that breaks a rule.
     pub fn annotations(&self) -> Result<AnnotationCatalog> {
+        if self.version_document().is_some() {
+            return Ok(AnnotationCatalog { dataset: self.clone(), revision: None, sets: BTreeMap::new() });
+        }
         let (_, revision, sets) = catalog(self)?;
         Ok(AnnotationCatalog { dataset: self.clone(), revision, sets: sets.sets })
     }
 }
-        if self.version_document().is_some() {
-            return Ok(AnnotationCatalog { dataset: self.clone(), revision: None, sets: BTreeMap::new() });
-        }
 
 /// The catalog: the pointer's version, the revision's path, and what it holds.
 fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<String>, Revision)> {
