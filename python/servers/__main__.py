@@ -39,7 +39,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="servers", description=__doc__)
     parser.add_argument("--s3", action="store_true", help="S3, by moto")
     parser.add_argument("--azure", action="store_true", help="Azure, by Azurite; told as missing where that is not installed")
-    parser.add_argument("--gcs", action="store_true", help="GCS, by a stub; it understands S3 as well")
+    parser.add_argument("--gcs", action="store_true", help="GCS, by a stub")
+    parser.add_argument("--s3-stub", action="store_true", help="S3, by the same stub: for measurements")
     parser.add_argument("--http", metavar="DIR", help="a folder over HTTP")
     parser.add_argument("--proxy", metavar="NAME", action="append", default=[], help="a proxy in front of one of them")
     parser.add_argument("--control", action="store_true", help="a proxy in front of each of them")
@@ -61,6 +62,8 @@ def main() -> None:
                 children["azure"] = run(command, log)
         if options.gcs:
             children["gcs"] = run([sys.executable, "-m", "servers.gcs", BUCKET], log)
+        if options.s3_stub:
+            children["s3-stub"] = run([sys.executable, "-m", "servers.gcs", BUCKET, "s3"], log)
         if options.http:
             children["http"] = run([sys.executable, "-m", "servers.files", options.http], log)
         for name, child in children.items():
@@ -91,7 +94,7 @@ def described(name: str, child: subprocess.Popen[bytes]) -> Description:
                 return azure.described(urllib.parse.urlsplit(found[1]).port or 0, BUCKET)
             continue
         said: Description = json.loads(line)
-        return s3.described(said["port"], BUCKET) if name == "s3" else said
+        return {**said, **s3.KEYS} if name.startswith("s3") else said
     raise AssertionError("not reached")
 
 

@@ -1,8 +1,8 @@
 """A bucket of Google Cloud Storage in memory, as much of its XML interface as clients of object storage use.
 
 No server that can be had honours `x-goog-if-generation-match`, so this one is the test of the writers on GCS. Every request is
-judged and carried out under one lock. The same requests in S3's dialect (`If-None-Match: *`, `If-Match`) are understood as well,
-so that measurements need not wait for a slower server.
+judged and carried out under one lock. What S3 does otherwise (`If-None-Match: *`, `If-Match`, deletion) is understood as well, so
+that measurements need not wait for moto, which answers some 500 requests a second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import urllib.parse
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 from .app import Request, Response, byte_range, error, serve
 
@@ -63,7 +63,8 @@ def refuse(status: int, code: str, message: str = "") -> Refused:
 class Buckets:
     """The state, and the answer to each request."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, s3: bool = False) -> None:
+        self._s3 = s3
         self._buckets: dict[str, dict[str, Object]] = {name: {} for name in names}
         self._uploads: dict[str, Upload] = {}
         # Generations are times in microseconds where the service makes them.
@@ -82,6 +83,8 @@ class Buckets:
                 objects = self._buckets.get(bucket)
                 if objects is None:
                     raise refuse(404, "NoSuchBucket", "The specified bucket does not exist.")
+                if not key and request.method == "POST" and "delete" in request.query:
+                    return self._delete(objects, request.body.decode())
                 if not key:
                     return self._list(bucket, objects, request)
                 return self._object(objects, key, request, digest)
@@ -109,7 +112,7 @@ class Buckets:
                 return response
             case "DELETE":
                 self._judge(objects.get(key), request)
-                if objects.pop(key, None) is None:
+                if objects.pop(key, None) is None and not self._s3:
                     raise refuse(404, "NoSuchKey", "The specified key does not exist.")
                 return Response(204)
         raise refuse(405, "MethodNotAllowed")
@@ -204,6 +207,13 @@ class Buckets:
         return b"".join(pieces)
 
     @staticmethod
+    def _delete(objects: dict[str, Object], said: str) -> Response:
+        keys = re.findall(r"<Key>(.*?)</Key>", said, re.S)
+        for key in keys:
+            objects.pop(unescape(key, {"&quot;": '"', "&apos;": "'"}), None)
+        return xml("DeleteResult", "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys))
+
+    @staticmethod
     def _list(bucket: str, objects: dict[str, Object], request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise refuse(405, "MethodNotAllowed")
@@ -244,10 +254,10 @@ def xml(name: str, inside: str) -> Response:
     return Response(200, {"Content-Type": "application/xml"}, text.encode())
 
 
-def start(bucket: str) -> dict[str, str]:
-    return {"endpoint": serve(Buckets(bucket)).endpoint, "bucket": bucket}
+def start(bucket: str, *s3: str) -> dict[str, str]:
+    return {"endpoint": serve(Buckets(bucket, s3=bool(s3))).endpoint, "bucket": bucket}
 
 
 if __name__ == "__main__":
-    print(json.dumps(start(sys.argv[1])), flush=True)
+    print(json.dumps(start(*sys.argv[1:])), flush=True)
     sys.stdin.read()

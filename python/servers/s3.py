@@ -13,7 +13,8 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any
 
-REGION = "us-east-1"
+# What a client has to be told. Moto takes any keys.
+KEYS = {"access_key": "testing", "secret_key": "testing", "region": "us-east-1"}
 IN_MEMORY = 64 << 20
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
@@ -44,7 +45,7 @@ def one_write_at_a_time(application: Application) -> Application:
 
 
 def main(bucket: str) -> None:
-    """Prints the port, and serves until standard input closes."""
+    """Prints where, and serves until standard input closes."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
@@ -55,16 +56,10 @@ def main(bucket: str) -> None:
     application = one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.port}/{bucket}"
-    urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()
-    print(json.dumps({"port": server.port}), flush=True)
+    endpoint = f"http://127.0.0.1:{server.port}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")).close()
+    print(json.dumps({"endpoint": endpoint, "bucket": bucket}), flush=True)
     sys.stdin.read()
-
-
-def described(port: int, bucket: str) -> dict[str, str]:
-    """What a client has to be told. Moto takes any keys."""
-    keys = {"access_key": "testing", "secret_key": "testing", "region": REGION}
-    return {"endpoint": f"http://127.0.0.1:{port}", "bucket": bucket, **keys}
 
 
 if __name__ == "__main__":

@@ -15,14 +15,20 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from servers.client import Control, Servers  # noqa: E402
 
-# A server of object storage as {"endpoint": ..., "bucket": ...}, one for all tests: each writes below a prefix of its own. A proxy
-# in front of it is made anew for each test, with its own rules and log.
+# Servers of object storage, as {"endpoint": ..., "bucket": ...}: one for all tests, each of which writes below a prefix of its own.
+# A proxy in front of it is made anew for each test, with its own rules and log.
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[dict[str, str]]:
     with Servers("--s3", "--control") as servers:
         yield servers.told["s3"]
+
+
+@pytest.fixture(scope="session")
+def s3_stub_server() -> Iterator[dict[str, str]]:
+    with Servers("--s3-stub", "--control") as servers:
+        yield servers.told["s3-stub"]
 
 
 @pytest.fixture(scope="session")

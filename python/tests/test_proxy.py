@@ -174,9 +174,11 @@ def raw(web: Control, target: str = "data.bin") -> tuple[bytes, bytes, bool]:
         try:
             while piece := sock.recv(1 << 20):
                 data += piece
+            reset = False
         except ConnectionResetError:
-            return *data.split(b"\r\n\r\n", 1), True  # type: ignore[return-value]
-    return (*data.split(b"\r\n\r\n", 1), False) if data else (b"", b"", False)  # type: ignore[return-value]
+            reset = True
+    head, _, body = data.partition(b"\r\n\r\n")
+    return head, body, reset
 
 
 def test_an_answer_that_is_cut(web: Control) -> None:
@@ -192,15 +194,19 @@ def test_an_answer_that_is_cut(web: Control) -> None:
 
 def test_an_answer_that_is_reset(web: Control) -> None:
     web.set({"fault": "reset", "after": 700_000})
+    _, body, reset = raw(web)
+    assert reset and DATA[:700_000].startswith(body)  # What was on its way is lost.
+    assert told(web.requests(), "status", "sent") == [(200, 700_000)]
     with pytest.raises((ConnectionResetError, http.client.IncompleteRead)):
         get(web)
-    assert told(web.requests(), "status", "sent") == [(200, 700_000)]
 
 
 def test_a_request_that_is_reset_does_not_reach_the_server(gcs_proxy: Control) -> None:
     gcs_proxy.set({"fault": "reset", "of": "request", "after": 500_000, "method": "PUT"})
     with pytest.raises(ConnectionError):
         create(gcs_proxy, "half", DATA)
+    assert 500_000 <= gcs_proxy.requests()[0]["received"] < len(DATA)
+    time.sleep(0.2)
     assert ask(gcs_proxy.endpoint, "GET", "sigbank-test/half")[0] == 404
     assert told(gcs_proxy.requests(), "status", "server_status") == [(0, 0), (404, 404)]
 
