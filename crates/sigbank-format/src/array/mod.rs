@@ -1,17 +1,22 @@
-//! One array in one file: NumPy's npy, and the audio formats WAV, FLAC and Ogg Vorbis.
+//! One array in one file: NumPy's npy, the audio formats WAV, FLAC and Ogg Vorbis, and MATLAB's mat.
 //!
 //! [`open`] looks at the content, reads no more than the headers, and gives an [`ArrayReader`] that delivers windows of rows.
 
 #[cfg(feature = "audio")]
 mod audio;
+mod encode;
 #[cfg(feature = "audio")]
 mod flac;
+#[cfg(feature = "mat")]
+pub mod mat;
 pub mod npy;
 #[cfg(feature = "audio")]
 mod ogg;
 pub(crate) mod source;
 #[cfg(feature = "audio")]
 mod wav;
+
+pub use encode::{EncodeOptions, Encoded, Loss, encode};
 
 use crate::error::{FormatError, Result};
 use crate::limits::FIRST_ALLOCATION;
@@ -39,11 +44,13 @@ pub enum Format {
     Flac,
     /// Vorbis in Ogg.
     Ogg,
+    /// MATLAB's format, level 5 (`-v6` and `-v7`).
+    Mat,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 4] = [Format::Npy, Format::Wav, Format::Flac, Format::Ogg];
+    pub const ALL: [Format; 5] = [Format::Npy, Format::Wav, Format::Flac, Format::Ogg, Format::Mat];
 
     /// The format that a file name's extension (without the dot, in any case) stands for.
     pub fn from_extension(extension: &str) -> Option<Self> {
@@ -56,6 +63,7 @@ impl Format {
             Format::Wav => "wav",
             Format::Flac => "flac",
             Format::Ogg => "ogg",
+            Format::Mat => "mat",
         }
     }
     /// The format by a file's first bytes (12 are enough).
@@ -67,6 +75,7 @@ impl Format {
             [b'B', b'W', b'6', b'4', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some(Format::Wav),
             [b'f', b'L', b'a', b'C', ..] => Some(Format::Flac),
             [b'O', b'g', b'g', b'S', ..] => Some(Format::Ogg),
+            [b'M', b'A', b'T', b'L', b'A', b'B', b' ', b'5' | b'7', ..] => Some(Format::Mat),
             _ => None,
         }
     }
@@ -263,18 +272,26 @@ pub fn open_with(src: Arc<dyn ReadAt>, format: Format, options: Options) -> Resu
     }
     match Format::sniff(&head).unwrap_or(format) {
         Format::Npy => Ok(Box::new(npy::NpyReader::new(src)?)),
+        #[cfg(feature = "mat")]
+        Format::Mat => Ok(Box::new(mat::MatReader::new(src, None)?)),
         #[cfg(feature = "audio")]
         Format::Wav => Ok(Box::new(wav::WavReader::new(src, options)?)),
         #[cfg(feature = "audio")]
         Format::Flac => flac::open(src, options),
         #[cfg(feature = "audio")]
         Format::Ogg => ogg::open(src, options),
-        #[cfg(not(feature = "audio"))]
+        #[allow(unreachable_patterns)] // Where all features are in.
         other => {
             let _ = options;
-            Err(FormatError::unsupported(format!(
-                "{other} files need this library's feature 'audio', which was left out when it was built"
-            )))
+            Err(left_out(other))
         }
     }
+}
+
+/// The refusal of a format whose code is not there.
+fn left_out(format: Format) -> FormatError {
+    let feature = if format == Format::Mat { "mat" } else { "audio" };
+    FormatError::unsupported(format!(
+        "{format} files need this library's feature '{feature}', which was left out when it was built"
+    ))
 }

@@ -100,7 +100,7 @@ impl NpyReader {
         let rows = self.info.rows();
         let columns = self.info.row_bytes() / item;
         let tail = self.header.shape.get(1..).unwrap_or_default();
-        let mut column = ColumnOrder { shape: tail, at: vec![0; tail.len()] };
+        let mut column = ColumnOrder::new(tail);
         // Short columns are read several at a time, rows not asked for included; long ones a piece at a time.
         let together = (BLOCK / (rows * item)).clamp(1, columns.max(1));
         let piece = if together > 1 { count } else { count.min((BLOCK / item).max(1)) };
@@ -156,13 +156,16 @@ impl ArrayReader for NpyReader {
 }
 
 /// Walks the positions on all axes but the first in the file's order (first axis fastest), giving each one's place in C order.
-struct ColumnOrder<'a> {
+pub(super) struct ColumnOrder<'a> {
     shape: &'a [usize],
     at: Vec<usize>,
 }
 
-impl ColumnOrder<'_> {
-    fn next_place(&mut self) -> usize {
+impl<'a> ColumnOrder<'a> {
+    pub(super) fn new(shape: &'a [usize]) -> Self {
+        Self { shape, at: vec![0; shape.len()] }
+    }
+    pub(super) fn next_place(&mut self) -> usize {
         let place = self.shape.iter().zip(&self.at).fold(0, |place, (len, at)| place * len + at);
         for (at, &len) in self.at.iter_mut().zip(self.shape) {
             *at += 1;
