@@ -11,6 +11,7 @@ mod publish;
 mod recompress;
 mod show;
 mod signals;
+mod snapshots;
 mod split;
 mod text;
 mod wave;
@@ -37,6 +38,7 @@ enum Command {
     Ls(ls::Args),
     Annotate(annotate::Args),
     Show(show::Args),
+    Snapshots(snapshots::Args),
     Check(check::Args),
     Merge(merge::Args),
     Split(split::Args),
@@ -94,6 +96,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Command::Ls(args) => (ls::run(args, &mut out), args.json),
         Command::Info(args) => (info::run(args, &mut out), args.json),
         Command::Show(args) => (show::run(args, &mut out), args.json),
+        Command::Snapshots(args) => (snapshots::run(args, &mut out), args.json),
         Command::Check(args) => (check::run(args, &mut out), args.json),
         Command::Merge(args) => (merge::run(args, &mut out), args.json),
         Command::Split(args) => (split::run(args, &mut out), args.json),

@@ -1,28 +1,40 @@
 //! `sigbank publish`.
 
+mod datasets;
+
 use crate::check::style;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use sigbank::Error;
-use sigbank::convert::{PublishReport, SignalOptions, SignalTarget, Skipped, Windows, plan_signal, publish};
+use sigbank::convert::{
+    AsVersion, PublishReport, SignalOptions, SignalTarget, Skipped, Windows, are_datasets, plan_signal, publish,
+};
 use sigbank_format::model::DType;
 use sigbank_format::model::json::Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Publish recordings (wav, flac, ogg, npy, npz, SigMF) as a new signal-dataset
+/// Publish recordings (wav, flac, ogg, npy, npz, SigMF) or datasets as a new signal-dataset, or as a further version of one
 ///
 /// Each recording, or window of one, is a record with one field, signal, whose axis time has its start, step and unit. Audio and SigMF of
 /// several channels have the axis channel before it, SigMF's complex integers the axis iq behind it; the axes of arrays are time, channel
 /// and further ones as they stand, or those of --axes. The id is the file's path without its ending; the metadata holds source,
 /// sample_rate and what else the file says. What is left out is counted and listed; a file that cannot be read ends the run and leaves
 /// nothing behind.
+///
+/// Of datasets the records are taken over: those of signal-datasets as they stand, with all that is said of them (annotations stay behind);
+/// each example of a Sedpack dataset as a record SPLIT/NUMBER with a field for each array (a scalar has one axis of length 1), whose axes are dim_0, dim_1 and so on or those of
+/// --axes. Its metadata holds split, shard (the metadata of its shard), and in values what is no array: integers, text, and bytes as
+/// {"base64": TEXT}. Recordings and datasets are not published together.
+///
+/// With --as-version, DEST is a signal-dataset, which gets a further version; who opens it without one, as the reference package does, sees
+/// what it was. See: sigbank snapshots.
 #[derive(clap::Args)]
-#[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE>... <DEST>")]
+#[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE|DATASET>... <DEST>")]
 pub(crate) struct Args {
-    /// Folders of recordings, or files, and last the folder to make
-    #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]
+    /// Folders of recordings, or files, or datasets, and last the folder to make
+    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]
     paths: Vec<PathBuf>,
     /// Cut recordings into windows of N samples; without it, each recording is one record
     #[arg(long, value_name = "N")]
@@ -37,7 +49,7 @@ pub(crate) struct Args {
     /// audio is float32 or, with samples of more than 24 bits, float64. complex64 makes numbers of SigMF's complex integers
     #[arg(long)]
     dtype: Option<String>,
-    /// The axes of arrays (npy, npz) by name, such as channel,time
+    /// The axes of arrays (npy, npz, Sedpack's) by name, such as channel,time; of one field of Sedpack iq=channel,time
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     axes: Vec<String>,
     /// The sample rate of files that do not say it (npy, npz), in hertz
@@ -46,13 +58,25 @@ pub(crate) struct Args {
     /// Count and list files that cannot be read instead of ending
     #[arg(long)]
     skip_bad: bool,
-    /// The dataset's name [default: that of the folder to make]
+    /// Publish as a further version of the signal-dataset at DEST
     #[arg(long, value_name = "NAME")]
+    as_version: Option<String>,
+    /// Let the version begin with the records of the newest one
+    #[arg(long, requires = "as_version")]
+    append: bool,
+    /// Put each dataset's folder name and a slash before its records' ids
+    #[arg(long)]
+    prefix_ids: bool,
+    /// Copy nothing: refer to the objects of the signal-datasets, which must stay where they are
+    #[arg(long, conflicts_with_all = ["as_version", "prefix_ids"])]
+    by_reference: bool,
+    /// The dataset's name [default: that of the folder to make]
+    #[arg(long, value_name = "NAME", conflicts_with = "as_version")]
     dataset_id: Option<String>,
     /// The snapshot's name
-    #[arg(long, value_name = "NAME", default_value = "v1")]
+    #[arg(long, value_name = "NAME", default_value = "v1", conflicts_with = "as_version")]
     snapshot_id: String,
-    /// Say something of the dataset; may be given several times
+    /// Say something of the dataset, or of the version, which else says what the one before says; may be given several times
     #[arg(long, value_name = "KEY=TEXT")]
     metadata: Vec<String>,
     /// Most records in a shard
@@ -104,7 +128,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         metadata: metadata(&args.metadata)?,
         records_per_shard: args.records_per_shard,
         threads: args.threads,
+        version: args.as_version.clone().map(|name| AsVersion { name, append: args.append }),
     };
+    if are_datasets(folders)? {
+        return datasets::run(args, folders, dest, &target, out);
+    }
+    if args.prefix_ids || args.by_reference {
+        return Err(Error::invalid("--prefix-ids and --by-reference are for datasets, and these are recordings").into());
+    }
     let plan = plan_signal(folders, &args.options()?)?;
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} records, {eta} left"));
     let report = publish(&plan, dest, &target, &mut |p| {
@@ -119,7 +150,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 fn print_json(r: &PublishReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
     let object = json!({
-        "dataset": dest.display().to_string(), "dataset_id": r.dataset_id, "snapshot_id": r.snapshot_id, "records": r.records,
+        "dataset": dest.display().to_string(), "dataset_id": r.dataset_id, "snapshot_id": r.snapshot_id, "version": r.version, "records": r.records,
         "shards": r.shards, "files": r.files, "bytes_in": r.bytes_in, "stored_bytes": r.stored_bytes,
         "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "no_rate": r.no_rate,
         "too_short": list(&r.too_short), "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
@@ -128,11 +159,19 @@ fn print_json(r: &PublishReport, dest: &Path, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
+/// What was published.
+fn called(dataset: &str, name: &str, version: Option<u64>) -> String {
+    match version {
+        None => format!("{dataset} {name}"),
+        Some(number) => format!("version {number} of {dataset}, {name}"),
+    }
+}
+
 fn print(r: &PublishReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let (files, size, dest) = (text::some(r.files, "file"), text::bytes(r.bytes_in), dest.display());
     let (records, shards) = (text::some(r.records, "record"), text::some(r.shards, "shard"));
-    let (id, snapshot, stored) = (&r.dataset_id, &r.snapshot_id, text::bytes(r.stored_bytes));
-    text::line(out, format_args!("published {files} ({size}) as {dest}: {records} in {shards} ({stored}), {id} {snapshot}"))?;
+    let (called, stored) = (called(&r.dataset_id, &r.snapshot_id, r.version), text::bytes(r.stored_bytes));
+    text::line(out, format_args!("published {files} ({size}) as {dest}: {records} in {shards} ({stored}), {called}"))?;
     let left = text::LeftOut {
         tails: r.tails,
         padded: r.padded,

@@ -41,7 +41,10 @@ pub use rewrite::Written;
 pub use run::{Progress, run};
 pub use scan::{Candidate, ENDINGS, Found, Unpackable, scan};
 pub use shares::Shares;
-pub use signal::{SignalOptions, SignalPlan, plan_signal};
+pub use signal::{
+    AsVersion, DatasetsOptions, DatasetsPlan, DatasetsReport, SignalOptions, SignalPlan, TakenOver, are_datasets, plan_datasets,
+    plan_signal, publish_datasets,
+};
 pub use split::{SplitBy, SplitOptions, SplitReport, split};
 pub use staging::{Staging, abandon_all};
 pub use to_sedpack::{SedpackTarget, pack};

@@ -4,15 +4,15 @@ use super::report::Skipped;
 use super::run::Progress;
 use super::signal::SignalPlan;
 use super::signal::cut::Records;
-use super::staging::Staging;
+use super::signal::target::{AsVersion, put};
 use crate::error::{Error, Result};
-use crate::layout::signal_dataset::{self, Options, Publication, PublishedShard, write_shard};
-use crate::store::{LocalStore, Store};
+use crate::layout::signal_dataset::{Options, PublishedShard, write_shard};
+use crate::store::Store;
 use sigbank_format::model::json::Json;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// A shard ends where its samples, before compression, are more than this.
@@ -33,11 +33,14 @@ pub struct SignalTarget {
     pub records_per_shard: u64,
     /// Threads that decode and compress; 0 for one a core, at most 16.
     pub threads: usize,
+    /// The further version of the dataset at the destination that this becomes; `None` for a new dataset. `dataset_id` and `snapshot_id`
+    /// mean nothing then, and empty `metadata` stand for those of the version before.
+    pub version: Option<AsVersion>,
 }
 
 impl Default for SignalTarget {
     fn default() -> Self {
-        Self { dataset_id: None, snapshot_id: "v1".into(), metadata: Json::EMPTY, records_per_shard: 4096, threads: 0 }
+        Self { dataset_id: None, snapshot_id: "v1".into(), metadata: Json::EMPTY, records_per_shard: 4096, threads: 0, version: None }
     }
 }
 
@@ -46,11 +49,13 @@ impl Default for SignalTarget {
 pub struct PublishReport {
     /// The dataset's name.
     pub dataset_id: String,
-    /// The snapshot's name.
+    /// The snapshot's name; of a further version, the version's.
     pub snapshot_id: String,
+    /// The number of the further version that was published; none for a new dataset.
+    pub version: Option<u64>,
     /// Files published; of a SigMF recording the document counts.
     pub files: u64,
-    /// Records written.
+    /// Records written; what a version has of its base is not counted.
     pub records: u64,
     /// Shards that they are in.
     pub shards: u64,
@@ -72,7 +77,7 @@ pub struct PublishReport {
     pub litter: u64,
     /// Files of other kinds.
     pub others: Vec<String>,
-    /// The digest of the new dataset's root.
+    /// The digest of the new dataset's root, or of the version.
     pub root: String,
 }
 
@@ -95,7 +100,8 @@ struct Part {
 /// ```
 ///
 /// # Errors
-/// `AlreadyExists` where the destination is taken; `Invalid` for a name that cannot be; those of the files, named by their path.
+/// `AlreadyExists` where the destination is taken, or the version's name; `Invalid` for a name that cannot be; those of the files, named by
+/// their path.
 pub fn publish(
     plan: &SignalPlan,
     dest: &Path,
@@ -105,22 +111,14 @@ pub fn publish(
     if target.records_per_shard == 0 {
         return Err(Error::invalid("shards of 0 records: choose 1 or more"));
     }
-    let own = || dest.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let dataset_id = target.dataset_id.clone().unwrap_or_else(own);
-    let publication =
-        Publication { metadata: target.metadata.clone(), ..Publication::new(dataset_id, target.snapshot_id.as_str()) };
-    let staging = Staging::new(dest)?;
     let mut report = plan.report.clone();
-    {
-        let store: Arc<dyn Store> = Arc::new(LocalStore::create(staging.dir())?);
-        let shards = write(plan, &*store, target, progress)?;
-        let dataset = signal_dataset::publish(&store, &shards, &publication, &Options::default())?;
-        (report.records, report.shards) = (dataset.len(), shards.len() as u64);
-        report.stored_bytes = shards.iter().map(|shard| shard.data.stored_bytes + shard.metadata.stored_bytes).sum();
-        report.root = format!("sha256:{}", dataset.root_digest());
-    }
-    staging.publish()?;
-    (report.dataset_id, report.snapshot_id) = (publication.dataset_id, publication.snapshot_id);
+    let ids = plan.items.iter().flat_map(|item| {
+        (0..plan.count(item)).map(move |n| Ok(item.metadata(plan.window, plan.window.map_or(0, |w| w.start(n)))?.id))
+    });
+    let put = put(dest, target, target.metadata.clone(), ids, |store, prefix| write(plan, store, prefix, target, progress))?;
+    (report.records, report.shards, report.stored_bytes) = (put.records, put.shards, put.stored_bytes);
+    (report.dataset_id, report.snapshot_id) = (put.dataset_id, put.name);
+    (report.version, report.root) = (put.version, put.root);
     report.bytes_in = plan.bytes();
     if let Some(window) = plan.window {
         for item in &plan.items {
@@ -164,6 +162,7 @@ fn parts(plan: &SignalPlan, most: u64) -> Result<Vec<Part>> {
 fn write(
     plan: &SignalPlan,
     store: &dyn Store,
+    prefix: &str,
     target: &SignalTarget,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<PublishedShard>> {
@@ -190,7 +189,7 @@ fn write(
                     let Some(part) = parts.get(number) else { break };
                     let mut told = |bytes, records| send.send((bytes, records)).is_ok() && !failed.load(Ordering::Relaxed);
                     let records = Records::new(plan, part.first, part.count, &mut told);
-                    let shard = write_shard(store, records, &format!("part-{number:08}"), 0, options);
+                    let shard = write_shard(store, records, &format!("{prefix}part-{number:08}"), 0, options);
                     if shard.is_err() {
                         // Who comes after the first to fail only stops.
                         let stopped = failed.swap(true, Ordering::Relaxed);

@@ -62,6 +62,7 @@ mod shard_write;
 mod shards;
 mod source;
 mod spool;
+mod transfer;
 mod verify;
 mod view;
 pub mod versions;
@@ -80,8 +81,10 @@ pub use publish::{Publication, publish};
 pub use read::{Stored, StoredRecord};
 pub use shard_write::{PublishedShard, Record, write_shard};
 pub use source::SignalSource;
-pub use view::View;
+pub(crate) use view::taken_again;
+pub use view::{View, publish_views};
 
+pub use transfer::copy_shard;
 pub use versions::{Version, VersionPublication, VersionRef, Which, publish_version};
 pub use sigbank_format::record::signal::{RecordMetadata, ResourcePolicy};
 

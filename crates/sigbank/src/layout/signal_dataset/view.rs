@@ -86,15 +86,8 @@ impl View {
     /// # Errors
     /// `Unsupported` where the objects have no absolute path; those of [`publish`].
     pub fn publish(&self, store: &Arc<dyn Store>, publication: &Publication, options: &Options) -> Result<Dataset> {
-        let publication = Publication { metadata: marked(&publication.metadata)?, ..publication.clone() };
-        check_names(&publication)?;
-        not_another(&**store, &publication, options)?;
-        // The reference package writes an entry for each record, and its pages into a folder by the snapshot's name.
-        let most = if options.compat { 1 } else { MOST_INDICES };
-        let folder: String = publication.snapshot_id.chars().take(2).collect();
-        let entries = Entries { view: self, next: 0, most, compat: options.compat };
         let sets = self.sets(&**store)?;
-        let published = publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options)?;
+        let published = publish_views(std::slice::from_ref(self), store, publication, options)?;
         self.project(&sets, published)
     }
 
@@ -120,7 +113,7 @@ impl View {
         for (number, ordinals) in self.ordinals.chunks(per_shard).enumerate() {
             let batches: Batches<StoredRecord> = self.dataset.batches_of(ordinals.into());
             let records = batches.flat_map(|batch| match batch {
-                Ok(records) => records.into_iter().map(|record| Ok(copy(record))).collect::<Vec<_>>(),
+                Ok(records) => records.into_iter().map(|record| Ok(taken_again(record))).collect::<Vec<_>>(),
                 Err(e) => vec![Err(e)],
             });
             let work_id = format!("{}-{number:08}", publication.snapshot_id);
@@ -158,7 +151,29 @@ impl View {
     }
 }
 
-fn copy(record: StoredRecord) -> Record {
+/// Publishes several views, one behind the other, as one dataset that refers to the objects of theirs, see [`View::publish`]. Annotations
+/// stay behind: sets of several datasets are not one.
+///
+/// # Errors
+/// Those of [`View::publish`].
+pub fn publish_views(views: &[View], store: &Arc<dyn Store>, publication: &Publication, options: &Options) -> Result<Dataset> {
+    let publication = Publication { metadata: marked(&publication.metadata)?, ..publication.clone() };
+    check_names(&publication)?;
+    not_another(&**store, &publication, options)?;
+    // The reference package writes an entry for each record, and its pages into a folder by the snapshot's name.
+    let most = if options.compat { 1 } else { MOST_INDICES };
+    let folder: String = publication.snapshot_id.chars().take(2).collect();
+    let mut next = 0;
+    let entries = views.iter().flat_map(|view| Entries { view, next: 0, most, compat: options.compat }).map(|shard| {
+        let shard = Shard { first_ordinal: next, ..shard? };
+        next += shard.record_count;
+        Ok(shard)
+    });
+    publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options)
+}
+
+/// A record that was read, to be written again.
+pub(crate) fn taken_again(record: StoredRecord) -> Record {
     let data = (0..record.ranges().len()).map(|field| record.field(field)).collect();
     let (_, metadata, _) = record.into_parts();
     Record { metadata, data }

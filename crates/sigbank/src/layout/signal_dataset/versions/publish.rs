@@ -136,6 +136,16 @@ pub fn publish_version(
     }
 }
 
+impl VersionPublication {
+    /// Whether it can be published, as far as it tells itself.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that cannot be, metadata that are no object, and shards left out of no base.
+    pub fn check(&self) -> Result<()> {
+        check(self)
+    }
+}
+
 fn check(publication: &VersionPublication) -> Result<()> {
     let name = &publication.name;
     let refused = |why: &str| {
