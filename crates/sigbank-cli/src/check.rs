@@ -1,10 +1,11 @@
 //! `sigbank check`.
 
+use crate::version::Version;
 use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
-use sigbank::layout::{self, Source, sedpack, signal_dataset};
+use sigbank::layout::{Source, sedpack, signal_dataset};
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -20,8 +21,10 @@ use std::path::Path;
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
+    #[command(flatten)]
+    version: Version,
     /// Put right what is wrong
-    #[arg(long)]
+    #[arg(long, conflicts_with = "version")]
     repair: bool,
     /// Say what a repair would do and change nothing; exits with 1 where there is something to do, or a whole shard is left out
     #[arg(long, requires = "repair", conflicts_with = "yes")]
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.repair {
         return repair(args, out);
     }
-    let source = layout::open(&args.dataset)?;
+    let source = args.version.source(&args.dataset)?;
     let bar = bar();
     let verified = source.verify(&mut counted(&bar));
     bar.finish_and_clear();

@@ -1,5 +1,6 @@
 //! `sigbank info`.
 
+use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::layout::{self, Summary};
@@ -14,13 +15,15 @@ const WIDEST: usize = 40;
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
+    #[command(flatten)]
+    version: Version,
     /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = layout::open(&args.dataset)?;
+    let source = args.version.source(&args.dataset)?;
     let summary = layout::summary(&*source)?;
     if args.json {
         let splits: Vec<_> =

@@ -14,6 +14,7 @@ mod signals;
 mod snapshots;
 mod split;
 mod text;
+mod version;
 mod wave;
 
 use clap::{Parser, Subcommand};

@@ -1,5 +1,6 @@
 //! `sigbank ls`.
 
+use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
@@ -17,6 +18,8 @@ const WIDEST: usize = 120;
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
+    #[command(flatten)]
+    version: Version,
     /// List no more than N records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -30,17 +33,21 @@ pub(crate) struct Args {
 
 /// Opens what must be a signal-dataset.
 pub(crate) fn open(path: &str) -> Result<Dataset, Error> {
+    open_at(path, &Version::default())
+}
+
+fn open_at(path: &str, version: &Version) -> Result<Dataset, Error> {
     let root = Path::new(path);
     if root.join(sedpack::ROOT).is_file() {
         return Err(Error::unsupported("this is a Sedpack dataset, whose examples have neither ids nor metadata")
             .at(path)
             .remedy("see: sigbank info, sigbank show"));
     }
-    Dataset::open(root, Default::default())
+    version.dataset(path)
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = open(&args.dataset)?;
+    let dataset = open_at(&args.dataset, &args.version)?;
     let end = args.limit.map_or(dataset.len(), |limit| args.from.saturating_add(limit).min(dataset.len()));
     let mut index = args.from;
     for batch in dataset.metadata_batches(args.from.min(end)..end) {

@@ -2,12 +2,12 @@
 
 mod signal;
 
+use crate::version::Version;
 use crate::{Failure, text, wave};
 use serde_json::{Value, json};
 use sigbank::Error;
 use sigbank::convert::magnitudes;
-use sigbank::layout::signal_dataset::{self, Dataset};
-use sigbank::layout::{self, Stored, sedpack};
+use sigbank::layout::{self, Stored, sedpack, signal_dataset};
 use sigbank_format::model::{DType, Field, FieldType, Kind};
 use std::io::Write;
 use std::path::Path;
@@ -20,6 +20,8 @@ const CHANNELS: usize = 4;
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
+    #[command(flatten)]
+    version: Version,
     /// Which example of the split, counted from 0
     #[arg(default_value_t = 0)]
     index: u64,
@@ -41,9 +43,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let width = args.width.map_or_else(|| usize::from(console::Term::stdout().size().1).min(100), usize::from);
     let root = Path::new(&args.dataset);
     if root.join(signal_dataset::ROOT).is_file() && !root.join(sedpack::ROOT).is_file() {
-        return signal::run(args, &Dataset::open(root, Default::default())?, width, out);
+        return signal::run(args, &args.version.dataset(&args.dataset)?, width, out);
     }
-    let source = layout::open(&args.dataset)?;
+    let source = args.version.source(&args.dataset)?;
     let splits = source.splits();
     let split = match &args.split {
         Some(name) => name.clone(),

@@ -300,3 +300,40 @@ fn a_further_version_of_recordings_is_listed_and_compared() {
     bench.run(&["publish", "in/b", "a", "--as-version", "x", "--append"]).refused(&["holds a record 'b1' already"]);
     assert_eq!(files(&bench.path("a")), after);
 }
+
+#[test]
+fn commands_look_at_a_version() {
+    let bench = Bench::new();
+    two(&bench);
+    let report = told(&bench, &["publish", "b", "a", "--as-version", "june", "--append"]);
+    let lines = |args: &[&str]| bench.run(args).out.lines().count();
+    assert_eq!((lines(&["ls", "a"]), lines(&["ls", "a", "--version", "june"])), (4, 5));
+    let info = told(&bench, &["info", "a", "--version", "latest"]);
+    assert_eq!(json!([info["records"], info["root"]]), json!([5, report["root"]]));
+    assert!(info["storage"].as_str().unwrap().starts_with("version 1 'june' of a,"), "{info}");
+    assert_eq!(told(&bench, &["info", "a"])["records"], 4);
+    assert_eq!(told(&bench, &["show", "a", "4", "--version", "1"])["id"], "b1");
+    bench.run(&["show", "a", "4"]).refused(&["no record 4"]);
+    let check = told(&bench, &["check", "a", "--version", report["root"].as_str().unwrap()]);
+    assert_eq!(json!([check["ok"], check["records"], check["root"]]), json!([true, 5, report["root"]]));
+    assert_eq!(told(&bench, &["check", "a"])["records"], 4);
+    bench.run(&["info", "a", "--version", "2"]).refused(&["there is no version 2", "sigbank snapshots"]);
+    assert_eq!(bench.run(&["check", "a", "--repair", "--version", "1"]).code, 2);
+    // A damaged object of the version alone is found in the version alone.
+    let old = files(&bench.path("a"));
+    told(&bench, &["publish", "in/b", "c"]);
+    bench.write("new/n1.wav", wav(&samples(8, 300), 1, 8000));
+    told(&bench, &["publish", "in/new", "a", "--as-version", "july", "--append"]);
+    let new =
+        files(&bench.path("a")).into_keys().find(|name| !old.contains_key(name) && name.starts_with("objects/data")).unwrap();
+    let mut bytes = std::fs::read(bench.path("a").join(&new)).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(bench.path("a").join(&new), bytes).unwrap();
+    bench.run(&["check", "a", "--version", "july"]).refused(&[&new]);
+    assert_eq!(told(&bench, &["check", "a", "--version", "june"])["ok"], true);
+    // The other layout has none.
+    assert_eq!(bench.run(&["pack", "in/a", "packed", "--window", "100"]).code, 0);
+    for command in ["info", "check", "show"] {
+        bench.run(&[command, "packed", "--version", "1"]).refused(&["Sedpack", "no versions"]);
+    }
+}

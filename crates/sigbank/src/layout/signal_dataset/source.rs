@@ -174,7 +174,11 @@ impl Source for SignalSource {
         self.dataset.location()
     }
     fn storage(&self) -> String {
-        format!("snapshot {} of {}, shards of ArrayRecord", self.dataset.snapshot_id(), self.dataset.dataset_id())
+        let what = match self.dataset.version_document() {
+            None => format!("snapshot {}", self.dataset.snapshot_id()),
+            Some(version) => format!("version {} '{}'", version.number, version.name),
+        };
+        format!("{what} of {}, shards of ArrayRecord", self.dataset.dataset_id())
     }
     fn metadata(&self) -> &Metadata {
         &self.metadata

@@ -1,0 +1,29 @@
+//! Which version of a dataset a command looks at.
+
+use sigbank::Error;
+use sigbank::layout::signal_dataset::Dataset;
+use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
+use sigbank::layout::{self, Source};
+use std::sync::Arc;
+
+/// The shared argument.
+#[derive(clap::Args, Default)]
+pub(crate) struct Version {
+    /// Look at this version of a signal-dataset: a number, a name, sha256: and 12 digits or more, or latest [default: 0, what root.json names]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+}
+
+impl Version {
+    /// Opens a dataset of any layout at the version, if one was given.
+    pub(crate) fn source(&self, path: &str) -> Result<Arc<dyn Source>, Error> {
+        match &self.version {
+            None => layout::open(path),
+            Some(version) => open_at_version(path, version),
+        }
+    }
+    /// Opens a signal-dataset at the version, if one was given.
+    pub(crate) fn dataset(&self, path: &str) -> Result<Dataset, Error> {
+        dataset_at_version(path, self.version.as_deref())
+    }
+}
