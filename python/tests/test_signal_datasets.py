@@ -358,7 +358,7 @@ def test_relative_and_absolute_roots_are_one(tmp_path: Path, monkeypatch: pytest
 def test_the_neutral_open(tmp_path: Path) -> None:
     written(ours, tmp_path)
     dataset = sigbank.open(tmp_path)
-    assert dataset.layout == "signal_dataset" and len(dataset) == 8
+    assert dataset.layout == "signal-dataset" and len(dataset) == 8
 
 
 @pytest.mark.parametrize("m", MODULES)

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     name: String,
     /// The file: .jsonl, .ndjson or .csv
     file: PathBuf,
-    /// Names this publication, so that doing it again completes it [default: a random one]
+    /// Names this publication, so that doing it again completes it [default: one that follows from the snapshot and the name]
     #[arg(long, value_name = "ID")]
     publication_id: Option<String>,
     /// Say something of the annotations; may be given several times

@@ -18,6 +18,7 @@ use std::path::Path;
 /// nothing lists are, lists, counts and checksums are built anew. No shard file is changed, moved or deleted. It asks first.
 /// What may or may not be wanted is told of and left alone: see --adopt-copies and --lost-for-good.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("repairs").args(["repair", "dry_run"]).multiple(true)))]
 pub(crate) struct Args {
     /// The dataset's folder
     dataset: String,
@@ -26,18 +27,18 @@ pub(crate) struct Args {
     /// Put right what is wrong
     #[arg(long, conflicts_with = "version")]
     repair: bool,
-    /// Say what a repair would do and change nothing; exits with 1 where there is something to do, or a whole shard is left out
-    #[arg(long, requires = "repair", conflicts_with = "yes")]
+    /// Say what --repair would do (with or without it) and change nothing; exits with 1 where there is something to do, or a whole shard is left out
+    #[arg(long, conflicts_with_all = ["yes", "version"])]
     dry_run: bool,
     /// Repair without asking
     #[arg(long, requires = "repair")]
     yes: bool,
     /// Also list a whole shard that holds the bytes of exactly one listed shard, as a copied file does, or that of a writer that was
     /// killed and run again
-    #[arg(long, requires = "repair")]
+    #[arg(long, requires = "repairs")]
     adopt_copies: bool,
     /// Where not one shard file is there: they are gone, and not on a disk that is not mounted; the dataset is emptied
-    #[arg(long, requires = "repair")]
+    #[arg(long, requires = "repairs")]
     lost_for_good: bool,
     /// Print the result as JSON
     #[arg(long)]
@@ -45,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    if args.repair {
+    if args.repair || args.dry_run {
         return repair(args, out);
     }
     let source = args.version.source(&args.dataset)?;
@@ -98,7 +99,7 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if folder.join(signal_dataset::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
         return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
             .at(folder.display())
-            .remedy("check it without --repair, and restore what is damaged from a copy")
+            .remedy("check it without --repair and --dry-run, and restore what is damaged from a copy")
             .into());
     }
     let dataset = Dataset::open_to_repair(folder, OpenOptions::default())?;
@@ -155,7 +156,13 @@ fn ask(plan: &RepairPlan, args: &Args) -> Result<bool, Failure> {
     if args.json {
         print_plan(plan, &mut err)?;
     }
-    write!(err, "Repair this? Type yes to go on: ")?;
+    Ok(confirmed("Repair this? Type yes to go on: ")?)
+}
+
+/// Asks on the terminal; `y` and `yes` are consent.
+pub(crate) fn confirmed(question: &str) -> io::Result<bool> {
+    let mut err = io::stderr();
+    write!(err, "{question}")?;
     err.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

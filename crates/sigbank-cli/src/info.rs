@@ -3,8 +3,10 @@
 use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Value, json};
+use sigbank::Error;
 use sigbank::layout::{self, Summary};
 use sigbank_format::model::Field;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Types stand below one another up to names of so many characters.
@@ -25,14 +27,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let source = args.version.source(&args.dataset)?;
     let summary = layout::summary(&*source)?;
+    let annotations = annotations(args, &summary)?;
     if args.json {
         let splits: Vec<_> =
             summary.splits.iter().map(|s| json!({"name": s.name, "records": s.records, "units": s.units})).collect();
         let object = json!({
             "path": args.dataset, "layout": summary.layout, "storage": summary.storage, "records": summary.records(), "splits": splits,
             "schema": text::schema(source.schema()), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
-            "varying": summary.varying, "stored_bytes": summary.stored_bytes, "missing_units": summary.missing,
-            "ratio": summary.ratio(), "root": summary.root,
+            "varying": summary.varying, "stored_bytes": summary.stored_bytes, "metadata_bytes": summary.metadata_bytes,
+            "missing_units": summary.missing, "ratio": summary.ratio(), "annotations": annotations.iter().map(Value::from).collect::<Vec<_>>(),
+            "root": summary.root,
         });
         writeln!(out, "{object}")?;
         return Ok(());
@@ -53,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // A long name moves its own line alone.
     let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).min(WIDEST);
     for field in &source.schema().fields {
-        let kind = if summary.layout == "signal_dataset" { with_axes(field) } else { field.ty.to_string() };
+        let kind = if summary.layout == SIGNAL { with_axes(field) } else { field.ty.to_string() };
         text::line(out, format_args!("  {:<width$} {kind}", field.name))?;
     }
     if !summary.varying.is_empty() {
@@ -67,6 +71,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             args.dataset
         )?;
     }
+    for set in &annotations {
+        let statuses = set.statuses.iter().map(|(status, n)| format!("{status} {}", text::count(*n)));
+        let statuses: Vec<_> = statuses.collect();
+        text::line(
+            out,
+            format_args!("  annotations {}: {} (publication {})", set.name, statuses.join(", "), set.publication_id),
+        )?;
+    }
     for (key, value) in source.metadata() {
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if !shown.is_empty() && shown != "{}" {
@@ -74,6 +86,34 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+const SIGNAL: &str = "signal-dataset";
+
+/// An annotation set, and how many records have which status.
+struct Set {
+    name: String,
+    publication_id: String,
+    statuses: BTreeMap<&'static str, u64>,
+}
+
+impl From<&Set> for Value {
+    fn from(set: &Set) -> Self {
+        json!({"name": set.name, "publication_id": set.publication_id, "statuses": set.statuses})
+    }
+}
+
+fn annotations(args: &Args, summary: &Summary) -> Result<Vec<Set>, Error> {
+    if summary.layout != SIGNAL {
+        return Ok(Vec::new());
+    }
+    let catalog = args.version.dataset(&args.dataset)?.annotations()?;
+    let sets = catalog.names().map(|name| {
+        let set = catalog.open(name)?;
+        let statuses = set.statuses()?.into_iter().map(|(status, n)| (status.as_str(), n)).collect();
+        Ok(Set { name: name.into(), publication_id: set.publication_id().into(), statuses })
+    });
+    sets.collect()
 }
 
 /// A signal-dataset's field with the names of its axes; of one that is not the same in all records what all have in common.
@@ -92,8 +132,12 @@ fn with_axes(field: &Field) -> String {
 /// Everything that tells one dataset from another, on one line.
 pub(crate) fn line(name: &str, s: &Summary) -> String {
     let splits: Vec<_> = s.splits.iter().map(|x| format!("{} {}", x.name, text::count(x.records))).collect();
-    let ratio = s.ratio().filter(|ratio| *ratio > 0.0).map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
+    let ratio = s.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
     let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
     let records = text::some(s.records(), "example");
-    format!("{name}: {}, {records}{splits}, {} stored{ratio}, root {}", s.layout, text::bytes(s.stored_bytes), s.root)
+    let stored = match s.metadata_bytes {
+        None => text::bytes(s.stored_bytes),
+        Some(more) => format!("{} of data and {} of metadata", text::bytes(s.stored_bytes), text::bytes(more)),
+    };
+    format!("{name}: {}, {records}{splits}, {stored} stored{ratio}, root {}", s.layout, s.root)
 }

@@ -3,6 +3,7 @@
 
 mod annotate;
 mod check;
+mod gc;
 mod info;
 mod ls;
 mod merge;
@@ -41,6 +42,7 @@ enum Command {
     Show(show::Args),
     Snapshots(snapshots::Args),
     Check(check::Args),
+    Gc(gc::Args),
     Merge(merge::Args),
     Split(split::Args),
     Recompress(recompress::Args),
@@ -99,6 +101,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Command::Show(args) => (show::run(args, &mut out), args.json),
         Command::Snapshots(args) => (snapshots::run(args, &mut out), args.json),
         Command::Check(args) => (check::run(args, &mut out), args.json),
+        Command::Gc(args) => (gc::run(args, &mut out), args.json),
         Command::Merge(args) => (merge::run(args, &mut out), args.json),
         Command::Split(args) => (split::run(args, &mut out), args.json),
         Command::Recompress(args) => (recompress::run(args, &mut out), args.json),

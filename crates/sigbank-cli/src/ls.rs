@@ -5,7 +5,7 @@ use crate::{Failure, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::layout::sedpack;
-use sigbank::layout::signal_dataset::{Dataset, RecordMetadata};
+use sigbank::layout::signal_dataset::{AnnotationRow, Dataset, RecordMetadata};
 use sigbank_format::record::signal::FieldMetadata;
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Metadata of a record take so many characters of its line.
 const WIDEST: usize = 120;
 
-/// List the records of a signal-dataset: number, id, fields and metadata; no samples are read
+/// List the records of a signal-dataset: number, id, fields and metadata, or their annotations; no samples are read
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset's folder
@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Begin with this record, counted from 0
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from: u64,
+    /// Show each record's annotation of this set
+    #[arg(long, value_name = "NAME")]
+    annotations: Option<String>,
     /// Print each record as a line of JSON, with all metadata and axes
     #[arg(long)]
     pub(crate) json: bool,
@@ -49,11 +52,19 @@ fn open_at(path: &str, version: &Version) -> Result<Dataset, Error> {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let dataset = open_at(&args.dataset, &args.version)?;
     let end = args.limit.map_or(dataset.len(), |limit| args.from.saturating_add(limit).min(dataset.len()));
+    let set = args.annotations.as_ref().map(|name| dataset.annotations()?.open(name)).transpose()?;
     let mut index = args.from;
     for batch in dataset.metadata_batches(args.from.min(end)..end) {
         for record in batch? {
+            let row = set.as_ref().map(|set| set.row(index)).transpose()?;
             if args.json {
-                writeln!(out, "{}", object(index, &record)?)?;
+                let mut told = object(index, &record)?;
+                if let (Some(row), Some(members)) = (&row, told.as_object_mut()) {
+                    members.insert("annotation".into(), annotation(row)?);
+                }
+                writeln!(out, "{told}")?;
+            } else if let Some(row) = row {
+                text::line(out, format_args!("{index:>6}  {}  {}", record.id, annotation_words(&row)?))?;
             } else {
                 let fields: Vec<_> = record.fields.iter().map(|f| format!("{} {}", f.name, kind(f))).collect();
                 let said = brief(&record)?;
@@ -77,25 +88,47 @@ pub(crate) fn kind(field: &FieldMetadata) -> String {
 
 /// What metadata say on one line: single values only, for lists and objects are long.
 fn brief(record: &RecordMetadata) -> Result<String, Error> {
-    let mut said = Vec::new();
-    if let Some(scene) = &record.scene_id {
-        said.push(format!("scene={scene}"));
-    }
-    if let Value::Object(members) = record.metadata.to_value()? {
-        for (key, value) in members {
-            match value {
-                Value::Object(_) | Value::Array(_) => said.push(format!("{key}=…")),
-                Value::String(text) => said.push(format!("{key}={text}")),
-                other => said.push(format!("{key}={other}")),
-            }
-        }
-    }
-    let line: String = said.join(" ");
-    Ok(match line.chars().count() {
+    let mut said: Vec<String> = record.scene_id.iter().map(|scene| format!("scene={scene}")).collect();
+    said.extend(words(record.metadata.to_value()?));
+    Ok(cut(&said.join(" ")))
+}
+
+/// Single values of an object; lists and objects are long.
+fn words(object: Value) -> Vec<String> {
+    let Value::Object(members) = object else { return Vec::new() };
+    let word = |(key, value): (String, Value)| match value {
+        Value::Object(_) | Value::Array(_) => format!("{key}=…"),
+        Value::String(text) => format!("{key}={text}"),
+        other => format!("{key}={other}"),
+    };
+    members.into_iter().map(word).collect()
+}
+
+/// Words behind others on a line, as far as they have room.
+fn cut(line: &str) -> String {
+    match line.chars().count() {
         0 => String::new(),
         n if n <= WIDEST => format!("  {line}"),
         _ => format!("  {}…", line.chars().take(WIDEST - 1).collect::<String>()),
-    })
+    }
+}
+
+/// An annotation on a part of a line: its status, and its values.
+pub(crate) fn annotation_words(row: &AnnotationRow) -> Result<String, Error> {
+    let detail = row.detail_status.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
+    let mut said = words(row.values.to_value()?);
+    said.extend(row.fields.iter().map(|field| format!("{} {}", field.name, kind(field))));
+    Ok(format!("{}{detail}{}", row.status, cut(&said.join(" "))))
+}
+
+/// All of an annotation but its samples.
+pub(crate) fn annotation(row: &AnnotationRow) -> Result<Value, Error> {
+    let fields: Map<String, Value> =
+        row.fields.iter().map(|f| (f.name.clone(), json!({"dtype": f.dtype.name(), "shape": f.shape}))).collect();
+    Ok(json!({
+        "status": row.status.as_str(), "detail_status": row.detail_status, "values": row.values.to_value()?,
+        "provenance": row.provenance.to_value()?, "fields": fields,
+    }))
 }
 
 /// All that is said of a record.

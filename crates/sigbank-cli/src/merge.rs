@@ -9,7 +9,7 @@ use sigbank::convert::{Written, merge};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Put the shards of several datasets of one structure into a new dataset
+/// Put the shards of several Sedpack datasets of one structure into a new one
 ///
 /// Splits of one name become one, in the order in which the datasets are given. Shards are copied as they are and compared with
 /// their checksums on the way; the datasets that are read are not changed.

@@ -9,7 +9,7 @@ use sigbank::convert::{RecompressOptions, recompress};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Write a dataset anew with another compression, kind of shard, shard size or checksums
+/// Write a Sedpack dataset anew with another compression, kind of shard, shard size or checksums
 ///
 /// Examples keep their order, splits and metadata. What is not named stays as it is. The dataset that is read is compared with its
 /// checksums and not changed.

@@ -55,6 +55,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             .map(|s| s.name.clone())
             .ok_or_else(|| Error::not_found("the dataset holds no example").at(&args.dataset))?,
     };
+    let Some(of) = splits.iter().find(|s| s.name == split).map(|s| s.records) else {
+        let names: Vec<_> = splits.iter().map(|s| s.name.as_str()).collect();
+        let names = if names.is_empty() { "it has none yet".into() } else { format!("there are {}", names.join(", ")) };
+        return Err(Error::not_found(format!("there is no split '{split}'")).at(&args.dataset).remedy(names).into());
+    };
+    if args.index >= of {
+        let e = Error::not_found("");
+        return Err(past_the_end(e, args.index, of, &format!("{} {split}", args.dataset)).into());
+    }
     let known = &source.schema().fields;
     let fields: Vec<usize> = if args.field.is_empty() {
         (0..known.len()).collect()
@@ -81,7 +90,6 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "{}", json!({"split": split, "index": args.index, "values": values}))?;
         return Ok(());
     }
-    let of = splits.iter().find(|s| s.name == split).map_or(0, |s| s.records);
     writeln!(out, "{} {split} {} of {}", args.dataset, args.index, text::count(of))?;
     for (field, Stored { ty, bytes }) in shown {
         let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", ty)).unwrap_or_default();
@@ -92,6 +100,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The error of an index behind the last example, or another one as it is.
+fn past_the_end(e: Error, index: u64, of: u64, place: &str) -> Error {
+    if index < of {
+        return e;
+    }
+    let last = of.checked_sub(1).map_or_else(|| "there is none".into(), |last| format!("give one of 0 to {last}"));
+    Error::not_found(format!("there is no example {index}: it holds {}", text::count(of))).at(place).remedy(last)
 }
 
 /// What is worth knowing of a value: itself where it is small, its range and moments where it is many numbers.

@@ -10,7 +10,7 @@ use sigbank::convert::{Shares, SplitBy, SplitOptions, split};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Divide a dataset anew into train, test and holdout
+/// Divide a Sedpack dataset anew into train, test and holdout
 ///
 /// All examples are divided, whatever splits they are in. The same dataset, shares and seed give the same division. By shard and by
 /// key, shards are copied as they are; by example they are written anew with examples mixed, and the counts are the shares exactly.

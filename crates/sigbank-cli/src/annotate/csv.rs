@@ -10,11 +10,19 @@ type Line<T> = (u64, T);
 /// Each row as an object. Empty cells are left out.
 pub(super) fn records(text: &str) -> Result<Vec<Line<Map<String, Value>>>, Error> {
     let mut rows = rows(text)?.into_iter();
-    let (_, names) = rows.next().ok_or_else(|| Error::invalid("the file is empty: its first line names the columns"))?;
+    let expected = "the first line names the columns: id or index, and any others once each, such as id,label";
+    let (_, names) = rows.next().ok_or_else(|| Error::invalid("the file is empty").remedy(expected))?;
+    let wrong = |what: String| Error::invalid(format!("the header is '{}': {what}", names.join(","))).remedy(expected);
     for (at, name) in names.iter().enumerate() {
-        if name.is_empty() || names.iter().take(at).any(|before| before == name) {
-            return Err(Error::invalid(format!("the name of column {} is empty or another's too: '{name}'", at + 1)));
+        if name.is_empty() {
+            return Err(wrong(format!("column {} has no name", at + 1)));
         }
+        if let Some(before) = names.iter().take(at).position(|before| before == name) {
+            return Err(wrong(format!("columns {} and {} are both '{name}'", before + 1, at + 1)));
+        }
+    }
+    if !names.iter().any(|name| name == "id" || name == "index") {
+        return Err(wrong("neither column id nor index tells which record a line is of".into()));
     }
     let mut found = Vec::new();
     for (line, cells) in rows {
@@ -92,7 +100,7 @@ mod tests {
             (6, json!({"id": "z", "a": -1500.0})),
         ];
         assert_eq!(found, expected);
-        for wrong in ["", "a,a\n1,2", "a,\n1,2", "a,b\n1", "a\n\"1", "a\n\"1\"2"] {
+        for wrong in ["", "a,b\n1,2", "id,a,a\n1,2,3", "id,\n1,2", "id,b\n1", "id\n\"1", "id\n\"1\"2"] {
             assert!(records(wrong).is_err(), "{wrong}");
         }
     }

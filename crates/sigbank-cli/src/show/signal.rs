@@ -14,11 +14,15 @@ const WIDEST: usize = 200;
 
 pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Write) -> Result<(), Failure> {
     if let Some(split) = args.split.as_deref().filter(|split| *split != "all") {
-        return Err(Error::not_found(format!("there is no split '{split}': a signal-dataset has one, 'all'"))
+        return Err(Error::not_found(format!("there is no split '{split}'"))
             .at(&args.dataset)
+            .remedy("a signal-dataset has one split, 'all'")
             .into());
     }
-    let record = dataset.record(args.index)?;
+    let record = dataset.record(args.index).map_err(|e| super::past_the_end(e, args.index, dataset.len(), &args.dataset))?;
+    let catalog = dataset.annotations()?;
+    let annotations = catalog.names().map(|name| Ok((name, catalog.open(name)?.row(args.index)?)));
+    let annotations = annotations.collect::<Result<Vec<_>, Error>>()?;
     let said = record.metadata();
     for name in &args.field {
         if !said.fields.iter().any(|field| field.name == *name) {
@@ -42,8 +46,13 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             }
             values.insert(field.name.clone(), told);
         }
+        let mut told = Map::new();
+        for (name, row) in &annotations {
+            told.insert((*name).into(), ls::annotation(row)?);
+        }
         let metadata = said.metadata.to_value().map_err(Error::from)?;
-        let object = json!({"split": "all", "index": args.index, "id": said.id, "scene_id": said.scene_id, "metadata": metadata, "values": values});
+        let object = json!({"split": "all", "index": args.index, "id": said.id, "scene_id": said.scene_id, "metadata": metadata, "values": values,
+            "annotations": told});
         writeln!(out, "{object}")?;
         return Ok(());
     }
@@ -68,6 +77,9 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             }
         }
         picture(field, &bytes, width, out)?;
+    }
+    for (name, row) in &annotations {
+        text::line(out, format_args!("annotation {name}: {}", ls::annotation_words(row)?))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ mod source;
 mod summary;
 
 pub(crate) use source::stored_as;
-pub use source::{Collected, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
+pub use source::{Collected, Figures, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
 pub use summary::{Summary, summary};
 
 use crate::error::{Error, Result};

@@ -117,6 +117,19 @@ pub struct Stored {
     pub bytes: Vec<u8>,
 }
 
+/// How large a dataset is, see [`Source::figures`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Bytes of the values of all fields.
+    pub value_bytes: u64,
+    /// Bytes of the objects that hold them.
+    pub stored_bytes: u64,
+    /// Bytes of the objects that hold what is said of each record, where there are such.
+    pub metadata_bytes: Option<u64>,
+    /// Units of which an object is not there.
+    pub missing: u64,
+}
+
 /// What [`Source::verify`] found when nothing was wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verified {
@@ -160,6 +173,13 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()>;
     /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;
+    /// How large the dataset is, where the layout keeps that; none where schema and disk have to tell.
+    ///
+    /// # Errors
+    /// `Corrupt` or `NotFound` for a document that is damaged or gone.
+    fn figures(&self) -> Result<Option<Figures>> {
+        Ok(None)
+    }
     /// One digest that names this state of the dataset (Sedpack: the root file's checksum).
     fn root_digest(&self) -> Result<String>;
 }

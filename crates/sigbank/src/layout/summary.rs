@@ -1,6 +1,6 @@
 //! What a dataset holds, on a few lines.
 
-use super::{Source, Split, fixed_lens};
+use super::{Figures, Source, Split, fixed_lens};
 use crate::error::Result;
 use std::path::Path;
 
@@ -15,12 +15,14 @@ pub struct Summary {
     pub storage: String,
     /// Each split.
     pub splits: Vec<Split>,
-    /// Bytes of the values of all fields of fixed size.
+    /// Bytes of the values, less those of the fields in `varying`.
     pub value_bytes: u64,
-    /// Fields whose values vary in size, which `value_bytes` leaves out.
+    /// Fields whose values vary in size and are not counted.
     pub varying: Vec<String>,
-    /// Bytes of the units (shards) as they are stored.
+    /// Bytes of the values as they are stored: of the units (shards), or of their data objects where they have such.
     pub stored_bytes: u64,
+    /// Bytes of what is stored beside them of each record, where the layout has objects for that.
+    pub metadata_bytes: Option<u64>,
     /// Units that the dataset lists and that are not there.
     pub missing: u64,
     /// The digest that names this state of the dataset.
@@ -32,42 +34,45 @@ impl Summary {
     pub fn records(&self) -> u64 {
         self.splits.iter().map(|s| s.records).sum()
     }
-    /// How many times smaller the units are than the values in them; none where nothing is stored.
+    /// How many times smaller the values are as they are stored; none where nothing is, and where no value was counted.
     pub fn ratio(&self) -> Option<f64> {
-        (self.stored_bytes > 0).then(|| self.value_bytes as f64 / self.stored_bytes as f64)
+        let known = self.stored_bytes > 0 && (self.value_bytes > 0 || self.varying.is_empty());
+        known.then(|| self.value_bytes as f64 / self.stored_bytes as f64)
     }
 }
 
-/// Counts, sizes and digest of a dataset. Sizes of units are looked up on the local disk; no unit is read.
+/// Counts, sizes and digest of a dataset. Sizes are those that the layout keeps, or else are looked up on the local disk; no unit is
+/// read.
 ///
 /// # Errors
 /// As [`Source::units`].
 pub fn summary(source: &dyn Source) -> Result<Summary> {
+    let (location, splits) = (source.location(), source.splits());
+    let (figures, varying) = match source.figures()? {
+        Some(figures) => (figures, Vec::new()),
+        None => looked_up(source, &splits)?,
+    };
+    let Figures { value_bytes, stored_bytes, metadata_bytes, missing } = figures;
+    let (layout, storage, root) = (source.layout(), source.storage(), source.root_digest()?);
+    Ok(Summary { layout, location, storage, splits, value_bytes, varying, stored_bytes, metadata_bytes, missing, root })
+}
+
+/// The figures by schema and disk, and the fields whose values vary in size.
+fn looked_up(source: &dyn Source, splits: &[Split]) -> Result<(Figures, Vec<String>)> {
     let lens = fixed_lens(source.schema())?;
     let record: u64 = lens.iter().flatten().map(|&n| n as u64).sum();
     let names = source.schema().fields.iter().zip(&lens);
     let varying = names.filter(|(_, len)| len.is_none()).map(|(f, _)| f.name.clone()).collect();
-    let (location, splits) = (source.location(), source.splits());
-    let (mut stored_bytes, mut missing) = (0, 0);
-    for split in &splits {
+    let records: u64 = splits.iter().map(|s| s.records).sum();
+    let mut found = Figures { value_bytes: record.saturating_mul(records), ..Figures::default() };
+    let location = source.location();
+    for split in splits {
         for unit in 0..source.units(&split.name)?.len() {
             match std::fs::metadata(Path::new(&location).join(source.unit_name(&split.name, unit)?)) {
-                Ok(file) => stored_bytes += file.len(),
-                Err(_) => missing += 1,
+                Ok(file) => found.stored_bytes += file.len(),
+                Err(_) => found.missing += 1,
             }
         }
     }
-    let records: u64 = splits.iter().map(|s| s.records).sum();
-    let root = source.root_digest()?;
-    Ok(Summary {
-        layout: source.layout(),
-        location,
-        storage: source.storage(),
-        splits,
-        value_bytes: record.saturating_mul(records),
-        varying,
-        stored_bytes,
-        missing,
-        root,
-    })
+    Ok((found, varying))
 }

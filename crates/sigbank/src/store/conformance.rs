@@ -337,9 +337,24 @@ fn listing(s: &dyn Store) {
     let size = |path: &str| s.list(None).unwrap().map(|e| e.unwrap()).find(|e| e.path.as_str() == path).unwrap().size;
     assert_eq!((size("a"), size("b/d/f"), size("b.c")), (0, 3, 5));
 
-    let (dir, object) = (|path| DirEntry::Dir(p(path)), |path, size| DirEntry::Object(Entry { path: p(path), size }));
-    assert_eq!(s.list_dir(None).unwrap(), [dir("b"), dir("b-prod"), object("a", 0), object("b.c", 5)]);
-    assert_eq!(s.list_dir(Some(&p("b"))).unwrap(), [dir("b/d"), object("b/c", 1)]);
+    let (dir, object) =
+        (|path| DirEntry::Dir(p(path)), |path, size| DirEntry::Object(Entry { path: p(path), size, modified: None }));
+    assert_eq!(undated(s, None), [dir("b"), dir("b-prod"), object("a", 0), object("b.c", 5)]);
+    assert_eq!(undated(s, Some("b")), [dir("b/d"), object("b/c", 1)]);
+    // Where times are told, what is written later is not older.
+    s.create(&p("later"), &[b"1"]).unwrap();
+    let modified = |path: &str| s.list(None).unwrap().map(|e| e.unwrap()).find(|e| e.path.as_str() == path).unwrap().modified;
+    assert!(modified("a") <= modified("later"));
+}
+
+/// A listing without its times.
+fn undated(s: &dyn Store, dir: Option<&str>) -> Vec<DirEntry> {
+    let entries = s.list_dir(dir.map(p).as_ref()).unwrap().into_iter();
+    let undated = entries.map(|entry| match entry {
+        DirEntry::Object(entry) => DirEntry::Object(Entry { modified: None, ..entry }),
+        dir => dir,
+    });
+    undated.collect()
 }
 
 fn odd_names(s: &dyn Store) {

@@ -27,15 +27,22 @@ struct Shared {
 
 #[derive(Default)]
 struct Objects {
-    by_path: BTreeMap<RelPath, (Bytes, u64)>,
+    by_path: BTreeMap<RelPath, Object>,
     // Counts writes of the whole store, so that a name that was deleted and made again never has an old version.
     writes: u64,
+}
+
+#[derive(Clone)]
+struct Object {
+    bytes: Bytes,
+    number: u64,
+    written: SystemTime,
 }
 
 impl Objects {
     fn put(&mut self, path: &RelPath, bytes: Bytes) -> Version {
         self.writes += 1;
-        self.by_path.insert(path.clone(), (bytes, self.writes));
+        self.by_path.insert(path.clone(), Object { bytes, number: self.writes, written: SystemTime::now() });
         version(self.writes)
     }
 }
@@ -56,7 +63,8 @@ impl MemoryStore {
     }
     fn find(&self, path: &RelPath) -> Result<(Bytes, u64)> {
         let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
-        objects.by_path.get(path).cloned().ok_or_else(|| missing().at(self.locate(path)))
+        let found = objects.by_path.get(path).map(|object| (object.bytes.clone(), object.number));
+        found.ok_or_else(|| missing().at(self.locate(path)))
     }
     fn change<T>(&self, path: &RelPath, f: impl FnOnce(&mut Objects) -> Result<T>) -> Result<T> {
         f(&mut self.0.objects.write().unwrap_or_else(PoisonError::into_inner)).map_err(|e| e.at(self.locate(path)))
@@ -108,7 +116,7 @@ impl Store for MemoryStore {
             .by_path
             .iter()
             .filter(|(path, _)| inside(path))
-            .map(|(path, (bytes, _))| Entry { path: path.clone(), size: bytes.len() as u64 })
+            .map(|(path, object)| Entry { path: path.clone(), size: object.bytes.len() as u64, modified: Some(object.written) })
             .collect();
         Ok(Box::new(found.into_iter().map(Ok)))
     }
@@ -124,7 +132,7 @@ impl Store for MemoryStore {
             Expected::Absent => self.create_bytes(path, bytes),
             Expected::Any => self.change(path, |objects| Ok(objects.put(path, bytes))),
             Expected::Version(wanted) => self.change(path, |objects| match objects.by_path.get(path) {
-                Some((_, number)) if version(*number) == *wanted => Ok(objects.put(path, bytes)),
+                Some(object) if version(object.number) == *wanted => Ok(objects.put(path, bytes)),
                 _ => Err(changed()),
             }),
         }

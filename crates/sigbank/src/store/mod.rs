@@ -25,7 +25,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What stands behind a name at one time. Equal versions mean equal bytes; only the store that gave it understands it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,6 +69,8 @@ pub struct Entry {
     pub path: RelPath,
     /// Its length in bytes.
     pub size: u64,
+    /// When it was written, by the storage's clock, which may differ from the host's; `None` where the store does not tell.
+    pub modified: Option<SystemTime>,
 }
 
 /// One name of a directory, see [`Store::list_dir`].

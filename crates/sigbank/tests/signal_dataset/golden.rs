@@ -138,7 +138,7 @@ fn any_layout_is_opened() {
     let dir = tempfile::tempdir().unwrap();
     let source = open(unpack(dir.path(), "uniform").to_str().unwrap()).unwrap();
     let source: &dyn Source = &*source;
-    assert_eq!(source.layout(), "signal_dataset");
+    assert_eq!(source.layout(), "signal-dataset");
     let iq = &source.schema().fields[source.schema().position("iq").unwrap()];
     assert_eq!(iq.ty.to_string(), "complex64[2, 5]");
     assert_eq!(iq.metadata["axes"][1]["coordinate"]["step"].to_string(), "1e-07");

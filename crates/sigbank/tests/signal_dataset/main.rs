@@ -5,6 +5,7 @@
 
 mod annotations;
 mod damage;
+mod gc;
 mod golden;
 mod live;
 mod publishing;

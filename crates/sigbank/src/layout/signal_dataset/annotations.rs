@@ -6,6 +6,10 @@
 
 mod documents;
 mod publish;
+mod reach;
+
+pub(super) use publish::reference_lock;
+pub(super) use reach::{current_revision, is_identifier, objects_of, pointed_to, sets_of};
 
 pub use publish::{AnnotationOptions, publish_annotation_shards, publish_annotations, write_annotation_shard};
 
@@ -14,6 +18,7 @@ use super::documents::{Place, Reference};
 use super::read::{Stored, StoredRecord};
 use super::shard_write::Record;
 use crate::error::{Code, Error, Result};
+use crate::store::Store;
 use crate::uri::RelPath;
 use bytes::Bytes;
 use documents::{Pointer, Revision, SetRef, SetRoot};
@@ -29,7 +34,7 @@ const CATALOG: &str = "annotations/catalog.json";
 const EMPTY: &str = "__empty__";
 
 /// What became of annotating a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnnotationStatus {
     /// There is an annotation.
     Success,
@@ -225,7 +230,11 @@ impl AnnotationCatalog {
     pub fn open(&self, name: &str) -> Result<AnnotationSet> {
         let set = self.sets.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.names().collect();
-            Error::not_found(format!("there is no annotation set '{name}': there are {names:?}")).at(self.dataset.location())
+            let e = Error::not_found(format!("there is no annotation set '{name}'")).at(self.dataset.location());
+            match names.as_slice() {
+                [] => e.remedy("there is none at all"),
+                all => e.remedy(format!("there are {}", all.join(", "))),
+            }
         })?;
         AnnotationSet::open(self.dataset.clone(), name, &set.0)
     }
@@ -318,6 +327,18 @@ impl AnnotationSet {
         (0..self.len()).map(move |ordinal| set.row(ordinal))
     }
 
+    /// How many rows have each status that occurs. All rows are read.
+    ///
+    /// # Errors
+    /// Those of [`AnnotationSet::row`].
+    pub fn statuses(&self) -> Result<BTreeMap<AnnotationStatus, u64>> {
+        let mut counts = BTreeMap::new();
+        for row in self.rows() {
+            *counts.entry(row?.status).or_default() += 1;
+        }
+        Ok(counts)
+    }
+
     /// Compares each of its objects with its reference, and each row with the record that it is of. Gives the bytes hashed.
     ///
     /// # Errors
@@ -375,17 +396,21 @@ fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<S
         pointer => pointer?,
     };
     let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;
-    let bytes = super::objects::document(&**store, &pointer.revision, limits)?;
+    let revision = revision(&**store, &pointer.revision, limits)?;
+    Ok((Some(version), Some(pointer.revision.to_string()), revision))
+}
+
+/// A revision, compared with its name, which is its digest.
+fn revision(store: &dyn Store, path: &RelPath, limits: &Limits) -> Result<Revision> {
+    let bytes = super::objects::document(store, path, limits)?;
     let parse = || -> Result<Revision> {
-        // Its name is its digest.
         let found = super::digest::Digest::of(&bytes).to_string();
-        if pointer.revision.file_name() != format!("{found}.json") {
+        if path.file_name() != format!("{found}.json") {
             return Err(Error::corrupt(format!("its sha256 is {found}, not the one that its name tells")));
         }
         Ok(Revision::parse(&bytes, limits)?)
     };
-    let revision = parse().map_err(|e| e.at(store.locate(&pointer.revision)))?;
-    Ok((Some(version), Some(pointer.revision.to_string()), revision))
+    parse().map_err(|e| e.at(store.locate(path)))
 }
 
 /// A name that may be part of a path on any store.

@@ -11,6 +11,7 @@
 //! | annotations | [`publish_annotations`], or [`write_annotation_shard`] by workers and [`publish_annotation_shards`]; [`Dataset::annotations`] |
 //! | further versions | [`publish_version`], [`Dataset::versions`], [`Dataset::version`], [`versions::compare`] |
 //! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
+//! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
 //! | integrity | [`Dataset::verify`], [`Dataset::root_digest`] |
 //! | layout-neutral | [`Dataset::source`] → [`SignalSource`], a [`crate::layout::Source`] |
 //!
@@ -55,6 +56,7 @@ mod batches;
 mod dataset;
 mod digest;
 mod documents;
+mod gc;
 mod objects;
 mod publish;
 mod read;
@@ -77,6 +79,7 @@ pub use digest::Digest;
 pub use documents::{
     LAYOUT_VERSION, MIN_READER_VERSION, NEWEST_READER_VERSION, Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot,
 };
+pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
 pub use publish::{Publication, publish};
 pub use read::{Stored, StoredRecord};
 pub use shard_write::{PublishedShard, Record, write_shard};

@@ -1,13 +1,15 @@
 //! The dataset as a layout-neutral [`Source`].
 
-use super::RecordMetadata;
 use super::dataset::Dataset;
 use super::read::StoredRecord;
+use super::{Place, RecordMetadata};
 use crate::error::{Error, Result};
-use crate::layout::{RowSink, Source, Split, Units, Verified};
+use crate::layout::{Figures, RowSink, Source, Split, Units, Verified};
 use serde_json::{Value, json};
 use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
 use sigbank_format::record::signal::{Axis, FieldMetadata, encode_metadata};
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The one split.
@@ -24,6 +26,8 @@ pub struct SignalSource {
     metadata: Metadata,
     schema: Schema,
     units: Arc<Units>,
+    /// Bytes of all records' samples.
+    value_bytes: u64,
     /// The manifest page of each unit, by the first unit of each page.
     pages: Vec<usize>,
 }
@@ -112,9 +116,12 @@ fn axes_value(axes: &[Axis]) -> Result<Value> {
 impl SignalSource {
     pub(super) fn new(dataset: Dataset) -> Result<Self> {
         let mut fields: Vec<(String, Common)> = Vec::new();
+        let mut value_bytes = 0u64;
         for batch in dataset.metadata_batches(0..dataset.len()) {
             for record in batch? {
                 for field in &record.fields {
+                    let elements = field.shape.iter().fold(field.dtype.itemsize() as u64, |all, &n| all.saturating_mul(n as u64));
+                    value_bytes = value_bytes.saturating_add(elements);
                     let at = match fields.binary_search_by(|(name, _)| name.as_str().cmp(&field.name)) {
                         Ok(at) => at,
                         Err(at) => {
@@ -138,7 +145,7 @@ impl SignalSource {
             Value::Object(members) => members,
             _ => Metadata::new(),
         };
-        Ok(Self { metadata, schema: Schema { fields }, units: Arc::new(Units::from_counts(counts)), pages, dataset })
+        Ok(Self { metadata, schema: Schema { fields }, units: Arc::new(Units::from_counts(counts)), value_bytes, pages, dataset })
     }
 
     /// The dataset with all that the layout offers.
@@ -168,7 +175,7 @@ impl SignalSource {
 
 impl Source for SignalSource {
     fn layout(&self) -> &'static str {
-        "signal_dataset"
+        "signal-dataset"
     }
     fn location(&self) -> String {
         self.dataset.location()
@@ -224,6 +231,31 @@ impl Source for SignalSource {
     }
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.dataset.verify(progress)
+    }
+    fn figures(&self) -> Result<Option<Figures>> {
+        let mut found = Figures { value_bytes: self.value_bytes, ..Figures::default() };
+        // A view may name an object often; it is there once.
+        let mut seen = HashSet::new();
+        let location = self.location();
+        // Elsewhere than on the local disk a look at each object costs a request: `verify` looks.
+        let local = Path::new(&location).is_absolute();
+        for number in 0..self.dataset.snapshot().manifests.len() {
+            for shard in &self.dataset.page(number)?.shards {
+                if !seen.insert(shard.data.path.clone()) {
+                    continue;
+                }
+                found.stored_bytes = found.stored_bytes.saturating_add(shard.data.stored_bytes);
+                let metadata = found.metadata_bytes.get_or_insert(0);
+                *metadata = metadata.saturating_add(shard.metadata.stored_bytes);
+                let gone = |place: &Place| {
+                    let text = place.as_str();
+                    let path = text.strip_prefix("file://").unwrap_or(text);
+                    local && !path.contains("://") && !Path::new(&location).join(path).is_file()
+                };
+                found.missing += u64::from(gone(&shard.data.path) || gone(&shard.metadata.path));
+            }
+        }
+        Ok(Some(found))
     }
     fn root_digest(&self) -> Result<String> {
         Ok(format!("sha256:{}", self.dataset.root_digest()))

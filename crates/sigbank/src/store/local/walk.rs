@@ -9,6 +9,7 @@ use crate::store::{DirEntry, Entry};
 use crate::uri::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
+use std::time::{Duration, SystemTime};
 
 /// One name of a directory, before it is known whether a link leads to it.
 struct Found {
@@ -54,7 +55,8 @@ impl LocalStore {
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => found.push(Found { entry: DirEntry::Dir(path), linked }),
                 FileType::RegularFile => {
-                    found.push(Found { entry: DirEntry::Object(Entry { path, size: stat.st_size.cast_unsigned() }), linked });
+                    let entry = Entry { path, size: stat.st_size.cast_unsigned(), modified: modified(&stat) };
+                    found.push(Found { entry: DirEntry::Object(entry), linked });
                 }
                 _ => {}
             }
@@ -66,6 +68,15 @@ impl LocalStore {
     pub(super) fn dir_entries(&self, dir: Option<&RelPath>) -> Result<Vec<DirEntry>> {
         Ok(self.read_dir(dir)?.into_iter().map(|found| found.entry).collect())
     }
+}
+
+/// The time of a file's last change; none for what no clock shows.
+#[allow(clippy::unnecessary_fallible_conversions, clippy::useless_conversion, reason = "the types differ between platforms")]
+fn modified(stat: &rustix::fs::Stat) -> Option<SystemTime> {
+    let (seconds, nanos) = (i64::try_from(stat.st_mtime).ok()?, u64::try_from(stat.st_mtime_nsec).ok()?);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = if seconds < 0 { SystemTime::UNIX_EPOCH.checked_sub(whole) } else { SystemTime::UNIX_EPOCH.checked_add(whole) };
+    base?.checked_add(Duration::from_nanos(nanos))
 }
 
 /// Everything below a directory. A linked directory is not entered: links may form circles.

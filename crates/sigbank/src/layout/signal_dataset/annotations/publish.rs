@@ -30,7 +30,8 @@ pub struct AnnotationOptions {
     pub records_per_shard: u64,
     /// How often the catalog is read anew when others changed it meanwhile.
     pub catalog_retry_limit: u32,
-    /// Names this publication, so that doing it again completes it; a random one by default.
+    /// Names this publication, so that doing it again completes it. By default it follows from the snapshot's id and the set's name, as the
+    /// reference package's does.
     pub publication_id: Option<String>,
     /// Whatever the producer says of the set: an object.
     pub metadata: Json,
@@ -70,8 +71,7 @@ pub fn publish_annotations(
     rows: impl IntoIterator<Item = Result<AnnotationRow>>,
     options: &AnnotationOptions,
 ) -> Result<AnnotationSet> {
-    let random = || uuid::Uuid::new_v4().simple().to_string();
-    let publication_id = options.publication_id.clone().unwrap_or_else(random);
+    let publication_id = options.publication_id.clone().unwrap_or_else(|| default_publication_id(dataset.snapshot_id(), name));
     check(dataset, name, &publication_id, &options.metadata)?;
     if options.records_per_shard == 0 {
         return Err(Error::invalid("objects of 0 annotations: choose 1 or more"));
@@ -214,6 +214,12 @@ pub fn publish_annotation_shards(
     finish(dataset, name, publication_id.into(), shards, &options.metadata, options.catalog_retry_limit)
 }
 
+/// The id of a publication that is given none, the reference package's.
+fn default_publication_id(snapshot_id: &str, name: &str) -> String {
+    let digest = Digest::of(format!("{snapshot_id}:{name}").as_bytes()).to_string();
+    digest.get(..32).unwrap_or_default().to_owned()
+}
+
 fn check(dataset: &Dataset, name: &str, publication_id: &str, metadata: &Json) -> Result<()> {
     if let Some(version) = dataset.version_document() {
         return Err(Error::unsupported(format!("annotations are of version 0, and this is version {}", version.number))
@@ -332,7 +338,8 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
     if !named {
         let file = store.open_read(&path)?;
         if (file.size(), verify::digest(&*file)?) != (stored_bytes, digest) {
-            return Err(located(collision("it holds other annotations than are to be published")));
+            return Err(located(collision("it holds other annotations than are to be published")
+                .remedy("an earlier publication of this set, perhaps an interrupted one, wrote it: publish with a publication id of your own")));
         }
     }
     let sha256 = (!options.compat).then_some(digest);
@@ -377,7 +384,7 @@ fn finish(
 
 /// The lock that the reference package takes around its own compare and swap on a local disk, so that neither undoes the other's. It is
 /// free again when the file is closed.
-fn reference_lock(store: &dyn Store) -> Result<Option<File>> {
+pub(in super::super) fn reference_lock(store: &dyn Store) -> Result<Option<File>> {
     let folder = Path::new(&store.location()).join("annotations");
     if !folder.is_absolute() || !folder.is_dir() {
         return Ok(None); // No local disk: the set's root was written before.
@@ -418,4 +425,14 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32) -> Result<()
     Err(Error::conflict(format!("other annotation sets were published {} times while this was", retries + 1))
         .at(store.locate(&pointer))
         .remedy("publish it again with the same publication id: what is written is used"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_are_those_of_the_reference() {
+        // Published by signal-dataset 0.4.0 without an id.
+        assert_eq!(super::default_publication_id("s", "labels"), "0542eec48103d906eee3aee22a19da7a");
+        assert_eq!(super::default_publication_id("t", "labels"), "f8342b62b4ea24361712ae98a2a195d1");
+    }
 }

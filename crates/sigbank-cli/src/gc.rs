@@ -1,0 +1,198 @@
+//! `sigbank gc`.
+
+use crate::check::confirmed;
+use crate::{Failure, text};
+use serde_json::{Value, json};
+use sigbank::Error;
+use sigbank::layout::sedpack;
+use sigbank::layout::signal_dataset::{Deleted, Garbage, GcOptions, Orphan, gc};
+use sigbank::store::{LocalStore, Store};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Show what nothing names in a signal-dataset's folder, and delete what is old of it
+///
+/// Killed workers, further tries at the same work and publications that were given up leave objects that no snapshot, version or annotation
+/// set names. They harm nobody. This lists the folder (as no other command does) and shows them; --older-than and --delete together
+/// delete those of at least that age. What is younger may belong to a publication that is still being made: choose an age longer than any takes,
+/// from the first worker's shard on. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset's folder
+    dataset: String,
+    /// Only what is at least so old, such as 7d (units: s, m, h, d)
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
+    /// Delete it; asks first
+    #[arg(long, requires = "older_than")]
+    delete: bool,
+    /// Delete without asking
+    #[arg(long, requires = "delete")]
+    yes: bool,
+    /// Also where no dataset is published yet: nobody may be about to publish what is there
+    #[arg(long)]
+    unpublished: bool,
+    /// Also annotation sets that only earlier revisions of the catalog name, and these revisions
+    #[arg(long)]
+    old_annotations: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A whole number and its unit.
+fn age(given: &str) -> Result<Duration, String> {
+    let unit = |c| match c {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86400),
+        _ => None,
+    };
+    let split = given.char_indices().next_back().and_then(|(at, c)| Some((given.get(..at)?, unit(c)?)));
+    let digits = split.filter(|(number, _)| number.bytes().all(|b| b.is_ascii_digit()));
+    let seconds = digits.and_then(|(number, unit)| number.parse::<u64>().ok()?.checked_mul(unit));
+    seconds.map(Duration::from_secs).ok_or_else(|| "a whole number and a unit are expected: s, m, h or d, such as 7d".into())
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let root = Path::new(&args.dataset);
+    if root.join(sedpack::ROOT).is_file() {
+        return Err(Error::unsupported("this is a Sedpack dataset, and only signal-datasets are looked through for garbage")
+            .at(&args.dataset)
+            .remedy("see what nothing lists there: sigbank check --repair --dry-run")
+            .into());
+    }
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(root)?);
+    let options = GcOptions {
+        unpublished: args.unpublished,
+        old_annotations: args.old_annotations,
+        ..GcOptions::new(args.older_than.unwrap_or_default())
+    };
+    let garbage = gc(&store, &options)?;
+    if !args.json {
+        print(args, &garbage, out)?;
+        out.flush()?;
+    }
+    let deleted = match args.delete && garbage.doomed().count() > 0 && sure(args, &garbage)? {
+        true => Some(garbage.delete(&store)?),
+        false => None,
+    };
+    if args.json {
+        writeln!(out, "{}", as_json(args, &garbage, deleted.as_ref()))?;
+    } else if let Some(deleted) = deleted {
+        writeln!(out, "deleted {}, {}", text::some(deleted.objects, "object"), text::bytes(deleted.bytes))?;
+        if deleted.unfinished > 0 {
+            writeln!(out, "removed {} that killed writers left", text::some(deleted.unfinished, "unfinished file"))?;
+        }
+    }
+    Ok(())
+}
+
+fn sure(args: &Args, garbage: &Garbage) -> Result<bool, Failure> {
+    if args.yes {
+        return Ok(true);
+    }
+    let what = told(garbage.doomed());
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Error::invalid(format!("{what} to delete, and no terminal to ask on"))
+            .at(&args.dataset)
+            .remedy("add --yes to delete without being asked, or look first: leave --delete out")
+            .into());
+    }
+    if args.json {
+        print(args, garbage, &mut io::stderr())?;
+    }
+    Ok(confirmed(&format!("Delete {what}? Type yes to go on: "))?)
+}
+
+/// How many, and how much.
+fn told<'a>(orphans: impl Iterator<Item = &'a Orphan>) -> String {
+    let (count, bytes) = sum(orphans);
+    format!("{}, {}", text::some(count, "object"), text::bytes(bytes))
+}
+
+fn sum<'a>(orphans: impl Iterator<Item = &'a Orphan>) -> (u64, u64) {
+    orphans.fold((0, 0), |(count, bytes), orphan| (count + 1, bytes + orphan.bytes))
+}
+
+fn print(args: &Args, garbage: &Garbage, out: &mut dyn Write) -> Result<(), Failure> {
+    for orphan in &garbage.orphans {
+        let age = orphan.age.map_or_else(|| "?".into(), words);
+        let kept = orphan.kept.map(|kept| format!(", kept: {}", kept.as_str())).unwrap_or_default();
+        let (bytes, kind) = (text::bytes(orphan.bytes), orphan.kind.as_str());
+        text::line(out, format_args!("{}  {bytes}  {age}  {kind}{kept}", orphan.path))?;
+    }
+    if garbage.not_ours_count > 0 {
+        let names = text::names(garbage.not_ours.iter().map(|path| path.as_str()), 10);
+        let more = garbage.not_ours_count.saturating_sub(garbage.not_ours.len() as u64);
+        let more = if more > 0 { format!(" (and {} beyond these)", text::count(more)) } else { String::new() };
+        text::line(out, format_args!("not ours, never touched: {}: {names}{more}", text::some(garbage.not_ours_count, "file")))?;
+    }
+    let live = format!("{}, {}", text::some(garbage.live.0, "object"), text::bytes(garbage.live.1));
+    let kept = garbage.orphans.iter().filter(|orphan| orphan.kept.is_some());
+    let kept = match kept.clone().count() {
+        0 => String::new(),
+        _ => format!("; kept: {}", told(kept)),
+    };
+    writeln!(out, "in use: {live}; named by nothing: {}{kept}", told(garbage.doomed()))?;
+    if !garbage.storage_clock {
+        writeln!(out, "nothing can be written here: ages are by the clock of this machine, and nothing can be deleted")?;
+    }
+    if !garbage.published && !args.unpublished && !garbage.orphans.is_empty() {
+        writeln!(out, "no dataset is published here: what is there may be about to be (--unpublished if not)")?;
+    } else if !args.delete && garbage.doomed().next().is_some() {
+        match args.older_than {
+            Some(_) => writeln!(out, "nothing was deleted: --delete does")?,
+            None => writeln!(out, "nothing was deleted: --older-than 7d --delete deletes what is a week old")?,
+        }
+    }
+    Ok(())
+}
+
+/// An age in its largest unit of which there are two or more.
+fn words(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let units = [(86400, "day"), (3600, "hour"), (60, "minute")];
+    let (size, unit) = units.into_iter().find(|(size, _)| seconds >= 2 * size).unwrap_or((1, "second"));
+    text::some(seconds / size, unit)
+}
+
+fn as_json(args: &Args, garbage: &Garbage, deleted: Option<&Deleted>) -> Value {
+    let orphans = garbage.orphans.iter().map(|orphan| {
+        json!({
+            "path": orphan.path.as_str(), "bytes": orphan.bytes, "age_seconds": orphan.age.map(|age| age.as_secs_f64()),
+            "kind": orphan.kind.as_str(), "kept": orphan.kept.map(|kept| kept.as_str()),
+        })
+    });
+    let names: Vec<_> = garbage.not_ours.iter().map(|path| path.as_str()).collect();
+    let (count, bytes) = sum(garbage.doomed());
+    json!({
+        "dataset": args.dataset, "orphans": orphans.collect::<Vec<_>>(), "garbage": {"objects": count, "bytes": bytes},
+        "live": {"objects": garbage.live.0, "bytes": garbage.live.1}, "not_ours": {"files": garbage.not_ours_count, "first": names},
+        "published": garbage.published, "storage_clock": garbage.storage_clock,
+        "deleted": deleted.map(|d| json!({"objects": d.objects, "bytes": d.bytes, "unfinished": d.unfinished})),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_a_unit() {
+        for (given, seconds) in [("0s", 0), ("90s", 90), ("5m", 300), ("2h", 7200), ("7d", 604_800)] {
+            assert_eq!(age(given), Ok(Duration::from_secs(seconds)), "{given}");
+        }
+        for wrong in ["", "7", "d", "-1d", "1.5h", "7w", "7 d", "7é", "99999999999999999999d", "999999999999999999d"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+        let told = |seconds| words(Duration::from_secs(seconds));
+        assert_eq!(
+            (told(1), told(119), told(120), told(172_800)),
+            ("1 second".into(), "119 seconds".into(), "2 minutes".into(), "2 days".into())
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! What annotation documents name, for [`gc`](super::super::gc).
+
+use super::super::documents::Reference;
+use super::super::objects::{Objects, document};
+use super::documents::{Pointer, SetRoot};
+use super::{AnnotationShard, CATALOG, Place, identifier};
+use crate::error::{Code, Error, Result};
+use crate::store::Store;
+use crate::uri::RelPath;
+use sigbank_format::model::json::Limits;
+
+/// Whether a name may be a set's or a publication's.
+pub(in super::super) fn is_identifier(name: &str) -> bool {
+    identifier("name", name).is_ok()
+}
+
+/// The revision that the catalog points to; none where nothing is annotated.
+pub(in super::super) fn current_revision(store: &dyn Store, limits: &Limits) -> Result<Option<RelPath>> {
+    let path = RelPath::parse(CATALOG)?;
+    let bytes = match document(store, &path, limits) {
+        Err(e) if e.code() == Code::NotFound => return Ok(None),
+        bytes => bytes?,
+    };
+    let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;
+    Ok(Some(pointer.revision))
+}
+
+/// The roots of the sets that a revision names.
+pub(in super::super) fn sets_of(store: &dyn Store, revision: &RelPath, limits: &Limits) -> Result<Vec<Reference>> {
+    Ok(super::revision(store, revision, limits)?.sets.into_values().map(|set| set.0).collect())
+}
+
+/// The objects of a set.
+pub(in super::super) fn objects_of(objects: &Objects, set: &Reference, limits: &Limits) -> Result<Vec<RelPath>> {
+    let inside = references_of(objects, set, limits)?.into_iter().filter_map(|object| match object.path {
+        Place::Inside(path) => Some(path),
+        Place::Elsewhere(_) => None,
+    });
+    Ok(inside.collect())
+}
+
+/// How a set names its objects.
+pub(in super::super) fn references_of(objects: &Objects, set: &Reference, limits: &Limits) -> Result<Vec<Reference>> {
+    let bytes = objects.document(set, limits)?;
+    let root = SetRoot::parse(&bytes, limits).map_err(|e| Error::from(e).at(objects.locate(&set.path)))?;
+    Ok(root.shards.into_iter().map(|shard| shard.object).collect())
+}
+
+/// The object that a worker's pointer names.
+pub(in super::super) fn pointed_to(store: &dyn Store, pointer: &RelPath, limits: &Limits) -> Result<RelPath> {
+    let located = |e: Error| e.at(store.locate(pointer));
+    let bytes = document(store, pointer, limits)?;
+    let shard = AnnotationShard::parse(&bytes, limits).map_err(|e| located(e.into()))?;
+    shard.object().map_err(|e| located(e.into()))
+}
