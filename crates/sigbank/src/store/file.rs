@@ -1,5 +1,6 @@
 //! Objects that are being read.
 
+use super::Version;
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use sigbank_format::read_at::ReadAt;
@@ -14,6 +15,11 @@ use std::sync::Arc;
 pub trait StoreFile: ReadAt + fmt::Debug {
     /// Its name as [`Store::locate`](super::Store::locate) shows it.
     fn location(&self) -> &str;
+
+    /// The version that is being read, where the store knows it for free.
+    fn version(&self) -> Option<&Version> {
+        None
+    }
 
     /// The bytes of each range, in the order given, read together. A range past the end is `Corrupt`.
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

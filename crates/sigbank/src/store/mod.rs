@@ -4,6 +4,7 @@
 //! [`MemoryStore`] in memory. [`conformance`] is the suite that every store passes, [`fault::FaultStore`] a store that
 //! fails on command. The interface blocks; a store may work concurrently inside.
 
+pub mod cache;
 #[doc(hidden)]
 pub mod conformance;
 mod connect;
@@ -158,6 +159,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn open_sized(&self, path: &RelPath, size: u64) -> Result<Arc<dyn StoreFile>> {
         let _ = size;
         self.open_read(path)
+    }
+    /// As [`Store::open_sized`] for an object that never changes, since a document names it by its digest (`sha256:` and hex digits,
+    /// for example): a [cache] needs to ask nothing then. The digest is not compared; an unknown size is asked for.
+    fn open_known(&self, path: &RelPath, size: Option<u64>, digest: Option<&str>) -> Result<Arc<dyn StoreFile>> {
+        let _ = digest;
+        size.map_or_else(|| self.open_read(path), |size| self.open_sized(path, size))
     }
     /// Every object below the directory `prefix` (the root for `None`), at any depth, each once, in no promised order. A prefix is
     /// whole components: `a` lists `a/b` but not `a-prod/b` nor an object named `a`. Nothing there is an empty listing.
