@@ -165,6 +165,10 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn unit_metadata(&self, split: &str, unit: usize) -> Result<Metadata>;
     /// Whether a few records of a unit cost about what they weigh (uncompressed data), or the whole unit (compressed).
     fn random_access(&self) -> bool;
+    /// What a request to its storage costs, as [`Capabilities::round_trip`](crate::store::Capabilities::round_trip); 0 where nothing.
+    fn round_trip(&self) -> u64 {
+        0
+    }
     /// Reads some records of one unit into memory that `out` hands out. `records` are places in the unit, ascending;
     /// `fields` are positions in the schema.
     ///

@@ -29,6 +29,8 @@ const LARGE_RECORD: u64 = 32 << 10;
 const VAR_BYTES: u64 = 256;
 /// Small units are read further ahead than two, so that all threads have work.
 const SMALL_UNITS: u64 = 16 << 20;
+/// The same where a request costs time.
+const FAR_UNITS: u64 = 256 << 20;
 /// How long the end of a loader waits for its threads; one that hangs in a system call longer ends by itself later.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -64,9 +66,11 @@ impl Job {
         let (batch, threads, spread) = (u64::from(self.batch), self.threads as u64, self.order.spread());
         // Tasks grow with the shuffle, so that a task's records are not fewer than the batches they are scattered over.
         let task = (TASK_BYTES / row).max(spread / 16).clamp(1, MAX_TASK_ROWS);
-        let (way, ahead) = if !self.source.random_access() {
+        let far = self.source.round_trip() > 0 && self.order.shuffle() != Shuffle::Global;
+        let (way, ahead) = if far || !self.source.random_access() {
+            // Where a request costs time, a unit is fetched once, and the next ones meanwhile.
             let unit = self.order.largest();
-            let many = unit.saturating_mul(threads).min(SMALL_UNITS / row);
+            let many = unit.saturating_mul(threads).min(if far { FAR_UNITS } else { SMALL_UNITS } / row);
             (Way::WholeUnits, unit.saturating_mul(2).max(many))
         } else {
             let mixed = self.order.shuffle() == Shuffle::Global || (spread > 0 && row >= LARGE_RECORD);

@@ -26,6 +26,9 @@ use sigbank_format::model::FieldType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Threads where most wait for their requests.
+const WAITING: usize = 16;
+
 /// What to load and how.
 ///
 /// ```
@@ -43,7 +46,7 @@ pub struct Options {
     pub fields: Option<Vec<usize>>,
     /// Records in a batch; the last one may have fewer.
     pub batch_size: usize,
-    /// Threads that read; 0 is one a processor.
+    /// Threads that read; 0 is one a processor, and at least 16 where a request to the storage costs time.
     pub threads: usize,
     /// How records are mixed.
     pub shuffle: Shuffle,
@@ -200,7 +203,11 @@ impl Loader {
         }
         let end = if options.drop_last { end - (end - options.start) % u64::from(batch) } else { end };
         let threads = match options.threads {
-            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            0 => {
+                // Where a request costs time, threads mostly wait.
+                let least = if source.round_trip() > 0 { WAITING } else { 1 };
+                std::thread::available_parallelism().map_or(1, |n| n.get()).max(least)
+            }
             n => n,
         };
         let (position, split) = (options.start, options.split);

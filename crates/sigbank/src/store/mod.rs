@@ -4,6 +4,7 @@
 //! [`MemoryStore`] in memory. [`conformance`] is the suite that every store passes, [`fault::FaultStore`] a store that
 //! fails on command. The interface blocks; a store may work concurrently inside.
 
+pub mod bucket;
 pub mod cache;
 #[doc(hidden)]
 pub mod conformance;

@@ -1,23 +1,25 @@
 //! Verifying the whole Merkle tree.
 
 use super::lists::{ListRef, ShardInfo};
-use super::reader::Reader;
+use super::reader::{Reader, Whole};
 use super::state::{State, compare_digests};
 use super::table::Position;
 use crate::error::{Code, Error, Result};
 use crate::layout::Verified;
-use crate::store::{Store, StoreFile};
-use bytes::Bytes;
+use crate::store::Store;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
-use sigbank_format::read_at::ReadAt;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 const CHUNK: usize = 1 << 20;
 /// A file up to this size is read once.
-const SMALL: usize = 64 << 10;
+const SMALL: u64 = 64 << 10;
+/// The same where a request costs more than the memory.
+const FETCHED: u64 = 32 << 20;
+/// Threads where each waits for its requests.
+const WAITING: usize = 8;
 /// Shards that a thread takes at a time.
 const BATCH: u64 = 32;
 /// How often a thread that is at work on some shards says how far it is.
@@ -47,7 +49,8 @@ pub(super) fn check(
     }
     listed_once(store, state)?;
     let algorithms = &state.info.structure().algorithms;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
+    let least = if store.capabilities().round_trip > 0 { WAITING } else { 1 };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).clamp(least, 16);
     // Whoever is free walks the lists to the next shards, so no more than a few entries are ever held.
     let batch = (total / (threads as u64 * 8)).clamp(1, BATCH) as usize;
     let entries = Mutex::new(Entries { store, state, splits: state.info.splits().iter(), now: None });
@@ -175,51 +178,32 @@ pub(super) fn shard_ok(
         })?;
         let located = |e: Error| e.at(store.locate(&info.path));
         let mut hasher = MultiHasher::new(algorithms);
+        let size = file.size();
+        // What was just read is not read again, as far as it is little, or a request costs more.
+        let most = if store.capabilities().round_trip > 0 { FETCHED } else { SMALL };
+        let mut kept = (first.is_none() && size <= most).then(Vec::new);
+        let mut stream = file.clone().stream();
         let mut at = 0;
-        while at < file.size() {
-            let n = (file.size() - at).min(buffer.len() as u64);
+        while at < size {
+            let n = (size - at).min(buffer.len() as u64);
             let part = buffer.get_mut(..n as usize).unwrap_or_default();
-            file.read_at(at, part).map_err(|e| located(e.into()))?;
+            stream.read_exact(part).map_err(|e| located(e.into()))?;
             hasher.update(part);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(part);
+            }
             at += n;
         }
         compare_digests(algorithms, info, &hasher.finish()).map_err(located)?;
         bytes += at;
-        first.get_or_insert_with(|| match buffer.get(..file.size() as usize).filter(|all| all.len() <= SMALL) {
-            // What was just read is not read again.
-            Some(all) => Arc::new(Whole { bytes: Bytes::copy_from_slice(all), file }) as Arc<dyn StoreFile>,
-            None => file,
-        });
+        if first.is_none() {
+            first = Some(kept.map_or_else(|| file.clone(), |all| Whole::of(all.into(), file.location().to_owned())));
+        }
     }
     let path = shard.path()?;
     let probe = |file| reader.probe(file, shard.examples).map_err(|e| e.at(store.locate(path)));
     first.map_or(Ok(()), probe)?;
     Ok(bytes)
-}
-
-/// A small file and what it holds.
-#[derive(Debug)]
-struct Whole {
-    bytes: Bytes,
-    file: Arc<dyn StoreFile>,
-}
-
-impl ReadAt for Whole {
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
-        self.bytes.read_at(offset, buf)
-    }
-}
-
-impl StoreFile for Whole {
-    fn location(&self) -> &str {
-        self.file.location()
-    }
-    fn stream(self: Arc<Self>) -> Box<dyn std::io::Read + Send> {
-        Box::new(crate::store::Sequential::new(self))
-    }
 }
 
 #[cfg(test)]

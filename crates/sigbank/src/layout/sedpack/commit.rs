@@ -1,14 +1,16 @@
 //! Merging new shards and lists into the tree, and making the result visible in one step.
 
 use super::aside;
+use super::claim;
 use super::info::{SPLITS, known_split};
 use super::journal::{self, Journal};
 use super::lists::{LIST, ListRef, ShardInfo, ShardsList};
 use super::progress;
 use super::state::State;
 use crate::error::{Code, Error, Result};
-use crate::store::{Expected, Store, lock};
+use crate::store::{Expected, Store, Version, lock};
 use crate::uri::RelPath;
+use bytes::Bytes;
 use sigbank_format::checksum::{Algorithm, digest_all};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 const FEW: usize = 8;
 
 /// What a commit adds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Changes {
     /// New shards, by the list that they go into, in order.
     pub(super) shards: ShardsByList,
@@ -78,6 +80,9 @@ struct Tree<'a> {
     described: BTreeSet<RelPath>,
     /// Whether every list begins empty: what one session wrote, whatever is there.
     alone: bool,
+    /// Whether nobody keeps others from changing lists: then each is remembered as it was read, or that nothing names it.
+    unlocked: bool,
+    read: BTreeMap<RelPath, Option<(Bytes, Version)>>,
 }
 
 impl<'a> Tree<'a> {
@@ -90,6 +95,8 @@ impl<'a> Tree<'a> {
             marked: BTreeSet::new(),
             described: BTreeSet::new(),
             alone,
+            unlocked: !store.capabilities().locks,
+            read: BTreeMap::new(),
         }
     }
 
@@ -114,10 +121,16 @@ impl<'a> Tree<'a> {
         }
         let pointer = if self.alone { None } else { self.pointer(path)? };
         let list = match pointer {
+            Some(pointer) if self.unlocked => {
+                let (list, bytes, version) = self.state.list_versioned(self.store, &pointer)?;
+                self.read.insert(path.clone(), Some((bytes, version)));
+                list
+            }
             Some(pointer) => self.state.list(self.store, &pointer)?,
             // What lies there without being named is a worker's that is not merged yet, or the remains of another program.
             None => {
                 self.described.insert(path.clone());
+                self.read.insert(path.clone(), None);
                 ShardsList::new(path.clone())
             }
         };
@@ -249,19 +262,28 @@ impl<'a> Tree<'a> {
     /// Keeps the text of lists that are about to be replaced and that an info may still stand for; gives what was written.
     fn keep_aside(&mut self, lists: &[(RelPath, Vec<u8>)]) -> Result<Vec<RelPath>> {
         let mut kept = Vec::new();
-        // A split's own list is no worker's.
-        for (path, new) in lists.iter().filter(|(path, _)| depth(path) > 2) {
-            let old = match self.store.get(path) {
-                Ok(old) if old != *new => old,
-                Err(e) if e.code() != Code::NotFound => return Err(e),
-                _ => continue,
+        for (path, new) in lists {
+            let old = match self.read.get(path).filter(|_| self.unlocked) {
+                Some(Some((old, _))) => old.clone(),
+                // One that is there nevertheless is found when the new one is put down.
+                Some(None) => continue,
+                // A split's own list is no worker's.
+                None if depth(path) <= 2 => continue,
+                None => match self.store.get(path) {
+                    Ok(old) => old,
+                    Err(e) if e.code() != Code::NotFound => return Err(e),
+                    _ => continue,
+                },
             };
-            let few = || ShardsList::parse(path, &old).is_ok_and(|l| l.children.len() + l.shards.len() <= FEW);
-            if self.described.contains(path) || few() {
+            if old != *new && depth(path) > 2 && (self.described.contains(path) || keeps_aside(path, &old)) {
                 kept.extend(aside::keep(self.store, &digest_all(self.algorithms(), &[&old]), &old)?);
             }
         }
         Ok(kept)
+    }
+
+    fn known(self) -> claim::Known {
+        self.read.into_iter().map(|(path, read)| (path, read.map(|(_, version)| version))).collect()
     }
 
     /// The new bytes of every list that changes, deepest first, up to (and with) `ceiling` or the root, and the pointers to
@@ -281,14 +303,24 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Runs `change` on the newest state while nobody else changes the root; an unfinished commit is finished first.
+/// Whether a list may be what a worker's info stands for, by its place and its size.
+pub(super) fn keeps_aside(path: &RelPath, text: &Bytes) -> bool {
+    depth(path) > 2 && ShardsList::parse(path, text).is_ok_and(|l| l.children.len() + l.shards.len() <= FEW)
+}
+
+/// Runs `change` on the newest state while nobody else changes the root, where the store has locks; an unfinished commit is finished
+/// first.
 pub(super) fn exclusively<T>(
     store: &dyn Store,
     allow_newer: bool,
     durable: bool,
     change: impl FnOnce(&State) -> Result<T>,
 ) -> Result<T> {
-    let _guard = if store.capabilities().locks { Some(lock(store, ROOT_LOCK, PATIENCE)?) } else { None };
+    if !store.capabilities().locks {
+        // Nobody is kept out; who changes the root does that by a claim.
+        return change(&State::load(store, allow_newer, None)?);
+    }
+    let _guard = lock(store, ROOT_LOCK, PATIENCE)?;
     journal::recover(store, durable)?;
     change(&State::load(store, allow_newer, None)?)
 }
@@ -302,38 +334,60 @@ pub(super) fn commit(
     store: &dyn Store,
     allow_newer: bool,
     durable: bool,
-    make: impl FnOnce(&State) -> Result<Changes>,
+    make: impl Fn(&State) -> Result<Changes>,
 ) -> Result<bool> {
+    if !store.capabilities().locks {
+        return claim::commit(store, allow_newer, &make);
+    }
     exclusively(store, allow_newer, durable, |state| {
+        let mut files = Vec::new();
         let changes = make(state)?;
-        if changes.is_empty() {
-            return Ok(false);
+        if durable {
+            files.extend(changes.shards.iter().flat_map(|(_, s)| s).flat_map(|s| s.files.iter().map(|f| f.path.clone())));
         }
-        let mut tree = Tree::new(store, state, false);
-        let mut info = changes.info.unwrap_or_else(|| state.info.clone());
-        let mut files: Vec<RelPath> =
-            changes.shards.iter().flat_map(|(_, s)| s).flat_map(|s| s.files.iter().map(|f| f.path.clone())).collect();
-        for (path, shards) in changes.shards {
-            tree.add(&path, shards)?;
+        let Some(Prepared { journal, kept, .. }) = prepare(store, state, changes)? else { return Ok(false) };
+        if durable {
+            files.extend(kept);
+            store.flush(&files)?;
         }
-        // A list before those below it, so that they are added to what it holds.
-        let mut given: Vec<&ListRef> = changes.lists.iter().collect();
-        given.sort_by_key(|list| depth(&list.file.path));
-        given.into_iter().try_for_each(|list| tree.merge(list, &mut info).map_err(|e| e.within("updated_infos")))?;
-        let lists = tree.finish(&mut info, None)?.lists;
-        let root = info.to_bytes()?;
-        let changed = root != state.root;
-        if changed {
-            files.extend(tree.keep_aside(&lists)?);
-            if durable {
-                store.flush(&files)?;
-            }
-            let journal = Journal::new(&state.root, root, lists)?;
-            journal.write(store, durable)?;
-            journal.apply(store, Expected::Version(&state.version), durable)?;
-        }
-        Ok(changed)
+        journal.write(store, durable)?;
+        journal.apply(store, Expected::Version(&state.version), durable)?;
+        Ok(true)
     })
+}
+
+/// A commit that is ready to be begun.
+pub(super) struct Prepared {
+    pub(super) journal: Journal,
+    /// Objects that were written for it.
+    kept: Vec<RelPath>,
+    /// What is known of the lists' versions, on a store without locks.
+    pub(super) known: claim::Known,
+}
+
+/// Works out what a change makes of the lists and the root; none where it makes nothing else of them.
+pub(super) fn prepare(store: &dyn Store, state: &State, changes: Changes) -> Result<Option<Prepared>> {
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let mut tree = Tree::new(store, state, false);
+    let mut info = changes.info.unwrap_or_else(|| state.info.clone());
+    for (path, shards) in changes.shards {
+        tree.add(&path, shards)?;
+    }
+    // A list before those below it, so that they are added to what it holds.
+    let mut given: Vec<&ListRef> = changes.lists.iter().collect();
+    given.sort_by_key(|list| depth(&list.file.path));
+    given.into_iter().try_for_each(|list| tree.merge(list, &mut info).map_err(|e| e.within("updated_infos")))?;
+    let lists = tree.finish(&mut info, None)?.lists;
+    if info.to_bytes()? == state.root[..] {
+        return Ok(None);
+    }
+    if lists.is_empty() && tree.unlocked {
+        info.mark();
+    }
+    let kept = tree.keep_aside(&lists)?;
+    Ok(Some(Prepared { journal: Journal::new(&state.root, info.to_bytes()?, lists)?, kept, known: tree.known() }))
 }
 
 /// Writes the lists of what one session wrote, which nothing names yet, and gives the pointers to the topmost: for a worker with
@@ -376,6 +430,10 @@ pub(super) fn write_own(store: &dyn Store, own: Option<&RelPath>, durable: bool,
 
 /// Removes what workers with this path wrote and nothing names: all of it, for a path that is used once.
 pub(super) fn discard(store: &dyn Store, own: &RelPath) -> Result<()> {
+    let locks = store.capabilities().locks;
+    if !locks {
+        claim::recover(store)?;
+    }
     exclusively(store, true, false, |state| {
         for split in SPLITS {
             let dir = RelPath::parse(split)?.join(own.as_str())?;
@@ -384,6 +442,7 @@ pub(super) fn discard(store: &dyn Store, own: &RelPath) -> Result<()> {
             }
             store.delete_below(&dir)?;
         }
-        progress::dead_sessions(store, own.as_str())?.into_iter().try_for_each(|(session, _)| session.end(store))
+        let left = if locks { progress::dead_sessions(store, own.as_str())? } else { progress::left(store, own.as_str(), &[])? };
+        left.into_iter().try_for_each(|(session, _)| session.end(store))
     })
 }

@@ -33,6 +33,10 @@ pub struct FillerOptions {
     /// Whether finishing makes visible what killed writers of the same path finished; by default a writer without a path of its
     /// own does. A worker with a path is usually run again from its beginning, and would have its shards twice: it gives up what
     /// they finished for good, as does `Some(false)`.
+    ///
+    /// A store without locks, as an object store, cannot tell a killed writer from one at work. There `Some(true)` takes over what any other
+    /// writer of the path has finished, which makes a part of a living one's work visible early and nothing twice; else nothing is
+    /// taken over and nothing given up.
     pub adopt: Option<bool>,
     /// Whether finishing updates the root; by default a writer without a path of its own does.
     pub update_root: Option<bool>,
@@ -354,7 +358,7 @@ impl Filler {
         let default = self.options.relative_path.is_none() && self.updates_root();
         let adopt = self.options.adopt.unwrap_or(default);
         let (adopted, dead) = match adopt {
-            true => self.dataset.adopt(self.own())?,
+            true => self.dataset.adopt(self.own(), self.options.adopt == Some(true), &written.sessions)?,
             // A writer of the default path that leaves the root alone leaves them to the one that does not.
             false if self.own().is_empty() && self.options.adopt.is_none() => Default::default(),
             // Nobody shall adopt them later either, and have them twice.
@@ -426,12 +430,23 @@ fn end(store: &dyn crate::store::Store, sessions: impl IntoIterator<Item = Sessi
 
 impl Dataset {
     /// Shards that killed writers of the path `own` finished and that still are as they were recorded.
-    fn adopt(&self, own: &str) -> Result<(ShardsByList, Vec<Session>)> {
+    fn adopt(&self, own: &str, told: bool, mine: &[Session]) -> Result<(ShardsByList, Vec<Session>)> {
         let (mut shards, mut sessions) = (Vec::new(), Vec::new());
         let info = self.info();
         let mut buffer = vec![0; 1 << 20];
-        for (session, records) in progress::dead_sessions(self.store(), own)? {
+        let unlocked = told && !self.store().capabilities().locks;
+        let found = match unlocked {
+            true => progress::left(self.store(), own, mine)?,
+            false => progress::dead_sessions(self.store(), own)?,
+        };
+        if unlocked && !found.is_empty() {
+            self.refresh()?;
+        }
+        for (session, records) in found {
             for Record { list, shard } in records {
+                if unlocked && self.lists(&shard)? {
+                    continue;
+                }
                 // A shard that was not flushed before the power failed is no longer whole: it stays an orphan.
                 if check::shard_ok(self.store(), &info.structure().algorithms, &self.inner.reader, &shard, &mut buffer).is_ok() {
                     shards.push((list, vec![shard]));
@@ -442,10 +457,18 @@ impl Dataset {
         Ok((shards, sessions))
     }
 
+    /// Whether a shard is listed already.
+    fn lists(&self, shard: &ShardInfo) -> Result<bool> {
+        match self.find(shard.path()?.as_str()) {
+            Err(e) if e.code() == crate::Code::NotFound => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
+
     /// Makes written shards visible.
     pub(super) fn publish(&self, written: Written, durable: bool) -> Result<()> {
         let done = commit::commit(self.store(), self.inner.options.allow_newer, durable, |_| {
-            Ok(Changes { shards: written.shards, ..Default::default() })
+            Ok(Changes { shards: written.shards.clone(), ..Default::default() })
         })?;
         end(self.store(), written.sessions)?;
         if done { self.refresh() } else { Ok(()) }

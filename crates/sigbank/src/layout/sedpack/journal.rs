@@ -9,9 +9,11 @@ use super::table::Walk;
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Store};
 use crate::uri::RelPath;
+use bytes::Bytes;
 use serde_json::{Value, json};
 use sigbank_format::checksum::{Algorithm, digest_all};
 use sigbank_format::model::Metadata;
+use std::collections::HashMap;
 
 const FORMAT: &str = "sigbank.sedpack.journal";
 
@@ -26,7 +28,7 @@ pub(super) struct Journal {
     pub(super) lists: Vec<(RelPath, String)>,
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     digest_all(&[Algorithm::Sha256], &[bytes]).concat()
 }
 
@@ -50,6 +52,12 @@ impl Journal {
         self.old_root == sha256(root)
     }
 
+    /// The new root and lists.
+    pub(super) fn into_state(self) -> (Bytes, HashMap<RelPath, Bytes>) {
+        let lists = self.lists.into_iter().map(|(path, text)| (path, Bytes::from(text.into_bytes())));
+        (Bytes::from(self.root.into_bytes()), lists.collect())
+    }
+
     fn body(&self) -> Metadata {
         let lists: Vec<Value> = self.lists.iter().map(|(path, text)| json!({"path": path.as_str(), "text": text})).collect();
         let mut body = Metadata::new();
@@ -60,12 +68,17 @@ impl Journal {
         body
     }
 
-    /// Puts it down, create-only: there is never more than one.
-    pub(super) fn write(&self, store: &dyn Store, durable: bool) -> Result<()> {
+    /// Its text, with a checksum.
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut body = self.body();
         let digest = sha256(&pretty(&body)?);
         body.insert("sha256".into(), digest.into());
-        store.create(&place()?, &[&pretty(&body)?])?;
+        pretty(&body)
+    }
+
+    /// Puts it down, create-only: there is never more than one.
+    pub(super) fn write(&self, store: &dyn Store, durable: bool) -> Result<()> {
+        store.create(&place()?, &[&self.to_bytes()?])?;
         if durable { store.flush(&[place()?]) } else { Ok(()) }
     }
 
@@ -79,7 +92,7 @@ impl Journal {
         Ok(Self::parse(&bytes))
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut body: Metadata = serde_json::from_slice(bytes).ok()?;
         let digest = body.remove("sha256")?;
         if digest.as_str()? != sha256(&pretty(&body).ok()?) || body.get("format")?.as_str()? != FORMAT {

@@ -5,6 +5,7 @@ mod aside;
 mod bench;
 mod builder;
 mod check;
+mod claim;
 mod commit;
 mod filler;
 mod info;
@@ -109,12 +110,25 @@ impl Dataset {
         builder::Builders::new(info.structure())?;
         structure::known_to_the_reference(&info.structure_object(), info.structure())?;
         let path = RelPath::parse(ROOT)?;
-        store.create(&path, &[&info.to_bytes()?]).map_err(|e| match e.code() {
-            Code::AlreadyExists => Error::already_exists("a dataset is here already")
-                .at(store.locate(&path))
-                .remedy("open it to append, or choose another path"),
-            _ => e,
-        })?;
+        let mut info = info;
+        let locks = store.capabilities().locks;
+        if !locks {
+            info.mark();
+        }
+        let bytes = info.to_bytes()?;
+        if let Err(e) = store.create(&path, &[&bytes]) {
+            // A root with a mark is ours, whatever became of the answer.
+            let ours = !locks && store.get(&path).is_ok_and(|there| there == bytes);
+            match e.code() {
+                _ if ours => {}
+                Code::AlreadyExists => {
+                    return Err(Error::already_exists("a dataset is here already")
+                        .at(store.locate(&path))
+                        .remedy("open it to append, or choose another path"));
+                }
+                _ => return Err(e),
+            }
+        }
         if store.capabilities().flush {
             store.flush(&[path])?;
         }
@@ -150,17 +164,41 @@ impl Dataset {
                 Err(e) if matches!(e.code(), Code::Corrupt | Code::NotFound) => e,
                 done => return done,
             };
-            // The journal first: where there is none, a commit that moved the lists has replaced the root by now.
-            let journal = journal::Journal::read(self.store()).unwrap_or(None);
-            let newest = State::load(self.store(), self.inner.options.allow_newer, journal)?;
+            let newest = self.newest()?;
             if newest.same(&state) {
                 return Err(failed);
             }
             self.set_state(newest);
         }
-        Err(Error::conflict("the dataset changes faster than it can be read")
+        Err(self.too_fast())
+    }
+
+    fn too_fast(&self) -> Error {
+        Error::conflict("the dataset changes faster than it can be read")
             .at(self.store().location())
-            .remedy("try again when fewer writers are at work"))
+            .remedy("try again when fewer writers are at work")
+    }
+
+    /// The newest state, with a commit that was begun as done.
+    fn newest(&self) -> Result<State> {
+        let load = |journal| State::load(self.store(), self.inner.options.allow_newer, journal);
+        if self.store().capabilities().locks {
+            // The journal first: where there is none, a commit that moved the lists has replaced the root by now.
+            return load(journal::Journal::read(self.store()).unwrap_or(None));
+        }
+        let mut newest = load(None)?;
+        for _ in 0..16 {
+            if let Some(journal) = claim::find(self.store(), &newest.root).unwrap_or(None) {
+                return newest.after(journal, self.inner.options.allow_newer);
+            }
+            // Only where the root has not moved on, none means that there was none.
+            let again = load(None)?;
+            if again.root == newest.root {
+                break;
+            }
+            newest = again;
+        }
+        Ok(newest)
     }
 
     /// The root as it was last read or written through this object.
@@ -216,11 +254,11 @@ impl Dataset {
     /// `Corrupt` or `NotFound` for a list that is not as its pointer says; nothing is changed then.
     pub fn write_config(&self, info: Option<Info>, lists: Vec<ListRef>) -> Result<FileInfo> {
         commit::commit(self.store(), self.inner.options.allow_newer, true, |state| {
-            let info = match info {
+            let info = match &info {
                 Some(new) => Some(state.info.with(Some(new.metadata()), Some(new.structure_object()))?),
                 None => None,
             };
-            Ok(commit::Changes { lists, info, ..Default::default() })
+            Ok(commit::Changes { lists: lists.clone(), info, ..Default::default() })
         })?;
         self.refresh()?;
         Ok(FileInfo { path: RelPath::parse(ROOT)?, checksums: self.checksums() })
@@ -266,12 +304,32 @@ impl Dataset {
             let mut splits = state.info.splits().iter();
             splits.try_for_each(|(split, _)| state.table(self.store(), split).map(|_| ()))
         };
-        self.with_state(all)?;
-        check::check(self.store(), &self.state(), &self.inner.reader, expected, progress)
+        for _ in 0..16 {
+            self.with_state(all)?;
+            let state = self.state();
+            let done = check::check(self.store(), &state, &self.inner.reader, expected, progress);
+            let list = |e: &Error| e.path().is_some_and(|path| path.ends_with(LIST));
+            match done {
+                // A writer may have replaced a list meanwhile; shards are never replaced.
+                Err(e) if matches!(e.code(), Code::Corrupt | Code::NotFound) && list(&e) => {
+                    let newest = self.newest()?;
+                    if newest.same(&state) {
+                        return Err(e);
+                    }
+                    self.set_state(newest);
+                }
+                done => return done,
+            }
+        }
+        Err(self.too_fast())
     }
 
     /// Finishes a commit that a killed writer left unfinished; where nothing can be written readers do without.
     fn recover(&self) -> Result<()> {
+        let capabilities = self.store().capabilities();
+        if !capabilities.locks {
+            return if capabilities.write { claim::recover(self.store()).map(|_| ()) } else { Ok(()) };
+        }
         let unfinished = journal::Journal::read(self.store())?.is_some();
         if !unfinished || !self.store().capabilities().write {
             return Ok(());
@@ -327,6 +385,9 @@ impl Source for Dataset {
     }
     fn random_access(&self) -> bool {
         self.inner.reader.random_access()
+    }
+    fn round_trip(&self) -> u64 {
+        self.store().capabilities().round_trip
     }
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
         let table = self.with_state(|state| state.table(self.store(), split))?;

@@ -129,6 +129,12 @@ impl Shared {
         }
     }
 
+    /// Of an object store the answer may be lost. A shard's name is used once, so what is there is what was written.
+    fn settle(&self, path: &RelPath, size: u64, e: Error) -> Result<()> {
+        let there = || self.store.head(path).is_ok_and(|found| found.size == size);
+        if !self.store.capabilities().locks && there() { Ok(()) } else { Err(e) }
+    }
+
     /// Gives the builder's memory to whoever fills the next shard.
     fn spare(&self, job: &mut Job) {
         let mut shard = std::mem::take(&mut job.shard);
@@ -153,7 +159,7 @@ impl Shared {
                 file.put(out)?;
             }
         }
-        let (checksums, size) = file.finish()?;
+        let (checksums, size) = file.finish(|e, size| self.settle(&job.path, size, e))?;
         if let Some(flush) = self.flush.as_ref().filter(|_| size >= FLUSHED_EARLY) {
             // Where that thread has ended, the commit flushes.
             let _ = flush.send(job.path.clone());
@@ -205,9 +211,9 @@ impl Hashed {
     }
 
     /// The checksums and the size.
-    fn finish(mut self) -> Result<(Vec<String>, u64)> {
+    fn finish(mut self, settle: impl FnOnce(Error, u64) -> Result<()>) -> Result<(Vec<String>, u64)> {
         self.flush()?;
-        self.file.commit()?;
+        self.file.commit().or_else(|e| settle(e, self.size))?;
         Ok((self.hasher.finish(), self.size))
     }
 }

@@ -2,17 +2,24 @@
 //! `.sigbank/progress/<session>.jsonl`, or `<session>.<number>.json` where the store has no logs. Readers never look there. A
 //! session is alive while its lock is held. Nothing is flushed: what a power failure leaves of a record or of its shard is
 //! compared with checksums.
+//!
+//! Where the store has no locks, whether a writer is alive cannot be known. Its records lie in objects of some lines each, the newest of
+//! which is written anew for every shard, and are taken over only by who is told to. If the writer lives after all, nothing is
+//! there twice: its own commit finds its shards listed.
 
 use super::lists::ShardInfo;
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, LockGuard, Log, Store};
+use crate::store::{DirEntry, Expected, LockGuard, Log, Store};
 use crate::uri::RelPath;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 const DIR: &str = ".sigbank/progress";
 /// How the name of a file of many records ends.
 const LINES: &str = ".jsonl";
+/// Records in one object where it is written anew for each.
+const PAGE: usize = 64;
 
 /// One writer's session.
 #[derive(Debug)]
@@ -21,6 +28,19 @@ pub(super) struct Session {
     alive: Option<LockGuard>,
     /// Where its records are appended; none where each is an object.
     log: Option<Box<dyn Log>>,
+    /// The newest object of records, on a store without locks.
+    page: Option<Mutex<Page>>,
+}
+
+#[derive(Debug, Default)]
+struct Page {
+    number: usize,
+    lines: Vec<u8>,
+    count: usize,
+}
+
+fn page_path(id: &str, number: usize) -> Result<RelPath> {
+    RelPath::parse(DIR)?.join(&format!("{id}.{number:08}{LINES}"))
 }
 
 /// A finished shard and the list it belongs into.
@@ -37,13 +57,13 @@ fn lock_name(id: &str) -> String {
 impl Session {
     /// Begins a session of this name; its lock is held until it is dropped.
     pub(super) fn begin(store: &dyn Store, id: &str) -> Result<Self> {
-        let alive = if store.capabilities().locks {
-            Some(store.try_lock(&lock_name(id))?.ok_or_else(|| Error::conflict(format!("another writer has session {id}")))?)
-        } else {
-            None
-        };
+        if !store.capabilities().locks {
+            return Ok(Self { id: id.to_owned(), alive: None, log: None, page: Some(Mutex::default()) });
+        }
+        let taken = || Error::conflict(format!("another writer has session {id}"));
+        let alive = Some(store.try_lock(&lock_name(id))?.ok_or_else(taken)?);
         let log = store.create_log(&RelPath::parse(DIR)?.join(&format!("{id}{LINES}"))?)?;
-        Ok(Self { id: id.to_owned(), alive, log })
+        Ok(Self { id: id.to_owned(), alive, log, page: None })
     }
 
     /// Records a shard that was wholly written. `own` is the writer's path below the split, empty for the default.
@@ -53,12 +73,31 @@ impl Session {
             // A line of its own, also behind one that could not be written whole.
             return log.append(format!("\n{record}\n").as_bytes());
         }
+        if let Some(page) = &self.page {
+            let page = &mut *page.lock().unwrap_or_else(PoisonError::into_inner);
+            if page.count == PAGE {
+                *page = Page { number: page.number + 1, ..Page::default() };
+            }
+            page.lines.extend_from_slice(format!("{record}\n").as_bytes());
+            page.count += 1;
+            // One that fails is made good by the next. All that is lost otherwise is that nobody can take the shard over.
+            let _ = store.replace(&page_path(&self.id, page.number)?, &[&page.lines], Expected::Any);
+            return Ok(());
+        }
         let name = format!("{}.{number:08}.json", self.id);
         store.create(&RelPath::parse(DIR)?.join(&name)?, &[record.to_string().as_bytes()])
     }
 
     /// Removes the session's records: they are committed, or there are none.
     pub(super) fn end(self, store: &dyn Store) -> Result<()> {
+        if let Some(page) = self.page {
+            let page = page.into_inner().unwrap_or_else(PoisonError::into_inner);
+            // Those that stay are of shards that are listed, and so do nothing.
+            (0..page.number + usize::from(page.count > 0)).for_each(|number| {
+                let _ = page_path(&self.id, number).and_then(|path| store.delete(&path));
+            });
+            return Ok(());
+        }
         for (id, path) in entries(store)? {
             if id == self.id {
                 store.delete(&path)?;
@@ -124,10 +163,28 @@ pub(super) fn sessions(store: &dyn Store) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for (id, mut paths) in by_session {
         let alive = store.try_lock(&lock_name(&id))?;
-        let session = alive.map(|guard| Session { id, alive: Some(guard), log: None });
+        let session = alive.map(|guard| Session { id, alive: Some(guard), log: None, page: None });
         paths.sort_unstable();
         let records = if session.is_some() { read(store, &paths)? } else { Vec::new() };
         all.push(Found { session, records });
+    }
+    Ok(all)
+}
+
+/// Sessions of writers of the path `own` on a store without locks, dead or alive, without those `except`; with the finished shards of
+/// each.
+pub(super) fn left(store: &dyn Store, own: &str, except: &[Session]) -> Result<Vec<(Session, Vec<Record>)>> {
+    let mut by_session: BTreeMap<String, Vec<RelPath>> = BTreeMap::new();
+    for (id, path) in entries(store)? {
+        by_session.entry(id).or_default().push(path);
+    }
+    let mut all = Vec::new();
+    for (id, paths) in by_session.into_iter().filter(|(id, _)| except.iter().all(|session| session.id != *id)) {
+        let records = read(store, &paths)?.into_iter().filter(|(path, _)| path == own).map(|(_, record)| record);
+        let records: Vec<Record> = records.collect();
+        if !records.is_empty() {
+            all.push((Session { id, alive: None, log: None, page: None }, records));
+        }
     }
     Ok(all)
 }
@@ -158,7 +215,7 @@ pub(super) fn dead_sessions(store: &dyn Store, own: &str) -> Result<Vec<(Session
 mod tests {
     use super::*;
     use crate::layout::sedpack::{FileInfo, local};
-    use crate::store::{Expected, LocalStore, MemoryStore};
+    use crate::store::{LocalStore, MemoryStore};
 
     fn shard(n: usize) -> ShardInfo {
         let path = RelPath::parse(&format!("train/d/{n}.fb")).unwrap();

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::store::{Store, StoreFile};
 use crate::uri::RelPath;
+use bytes::Bytes;
 use sigbank_format::FormatError;
 use sigbank_format::container::Places;
 use sigbank_format::model::{FieldType, Schema};
@@ -17,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a compressed shard that are read at a time.
 const CHUNK: usize = 256 << 10;
+/// A shard up to this size is fetched whole where a request costs time and its parts lie in several places: then it is one request.
+const FETCHED: u64 = 256 << 20;
 /// Shards that are kept open where a few of their records cost about what they weigh.
 const KEPT_OPEN: usize = 8;
 
@@ -92,6 +95,45 @@ impl Reader {
             Shards::Npz(npz) => npz.count(file),
             Shards::TfRec(tfrec) => tfrec.count(file),
         }
+    }
+}
+
+/// A shard that was fetched whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    bytes: Bytes,
+    location: String,
+}
+
+impl Whole {
+    pub(super) fn of(bytes: Bytes, location: String) -> Arc<dyn StoreFile> {
+        Arc::new(Self { bytes, location })
+    }
+
+    /// All of a file, as it arrives.
+    fn fetch(file: Arc<dyn StoreFile>) -> Result<Arc<dyn StoreFile>> {
+        let (size, location) = (file.size(), file.location().to_owned());
+        let mut bytes = crate::store::zeroed(size)?;
+        file.stream().read_exact(&mut bytes).map_err(|e| Error::from(e).at(&location))?;
+        Ok(Self::of(bytes.into(), location))
+    }
+}
+
+impl ReadAt for Whole {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
+        self.bytes.read_at(offset, buf)
+    }
+}
+
+impl StoreFile for Whole {
+    fn location(&self) -> &str {
+        &self.location
+    }
+    fn stream(self: Arc<Self>) -> Box<dyn std::io::Read + Send> {
+        Box::new(crate::store::Sequential::new(self))
     }
 }
 

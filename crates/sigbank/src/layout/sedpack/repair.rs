@@ -254,6 +254,13 @@ impl Dataset {
         if !store.capabilities().write {
             return Err(Error::read_only("the dataset cannot be written here").at(store.location()));
         }
+        if !store.capabilities().locks {
+            return Err(Error::unsupported(
+                "a dataset cannot be repaired where writers cannot be kept out, as on an object store",
+            )
+            .at(store.location())
+            .remedy("copy the dataset to a disk, repair it there, and copy it back to a new place"));
+        }
         let _guard = root_lock(store)?;
         let now = Survey::take(store, self.inner.options.allow_newer)?;
         if now.fingerprint[0] != plan.fingerprint[0]

@@ -12,6 +12,9 @@ use sigbank_format::checksum::{Algorithm, digest_all};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes of lists that are kept.
+const KEPT: usize = 64 << 20;
+
 /// The root as it was read, and lists that an unfinished commit has not put in place yet.
 #[derive(Debug)]
 pub(super) struct State {
@@ -19,6 +22,8 @@ pub(super) struct State {
     pub(super) root: Bytes,
     pub(super) version: Version,
     overlay: HashMap<RelPath, Bytes>,
+    /// Lists that were read, where reading one again costs a request; as many as [`KEPT`] bytes.
+    texts: Mutex<(HashMap<RelPath, Bytes>, usize)>,
     tables: Mutex<HashMap<String, Arc<Table>>>,
     /// Where the last call of [`State::entries`] for a split ended.
     cursors: Mutex<HashMap<String, (u64, Position)>>,
@@ -36,11 +41,25 @@ impl State {
         })?;
         let mut overlay = HashMap::new();
         if let Some(journal) = journal.filter(|j| j.starts_from(&root)) {
-            root = Bytes::from(journal.root.into_bytes());
-            overlay = journal.lists.into_iter().map(|(path, text)| (path, Bytes::from(text.into_bytes()))).collect();
+            (root, overlay) = journal.into_state();
         }
         let info = Info::parse(&root, allow_newer).map_err(|e| e.at(store.locate(&path)))?;
-        Ok(Self { info, root, version, overlay, tables: Mutex::default(), cursors: Mutex::default() })
+        Ok(Self { info, root, version, overlay, texts: Mutex::default(), tables: Mutex::default(), cursors: Mutex::default() })
+    }
+
+    /// The state after a commit that was begun on this one.
+    pub(super) fn after(self, journal: Journal, allow_newer: bool) -> Result<Self> {
+        let (root, overlay) = journal.into_state();
+        let info = Info::parse(&root, allow_newer)?;
+        Ok(Self {
+            info,
+            root,
+            version: self.version,
+            overlay,
+            texts: Mutex::default(),
+            tables: Mutex::default(),
+            cursors: Mutex::default(),
+        })
     }
 
     /// Whether the two show the same lists.
@@ -60,13 +79,20 @@ impl State {
     /// says so.
     pub(super) fn list_text(&self, store: &dyn Store, pointer: &ListRef, all: bool) -> Result<Bytes> {
         let path = &pointer.file.path;
-        let bytes = match self.overlay.get(path) {
-            Some(bytes) => bytes.clone(),
-            None => store.get(path)?,
-        };
+        let texts = || self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.overlay.get(path).cloned().or_else(|| texts().0.get(path).cloned());
+        let new = known.is_none() && store.capabilities().round_trip > 0;
+        let bytes = known.map_or_else(|| store.get(path), Ok)?;
         let algorithms = self.info.structure().algorithms.as_slice();
         compare(if all { algorithms } else { algorithms.get(..1).unwrap_or_default() }, &pointer.file, &[&bytes])
             .map_err(|e| e.at(store.locate(path)))?;
+        if new {
+            let mut texts = texts();
+            if texts.1 + bytes.len() <= KEPT {
+                texts.1 += bytes.len();
+                texts.0.insert(path.clone(), bytes.clone());
+            }
+        }
         Ok(bytes)
     }
 
@@ -79,6 +105,20 @@ impl State {
             Ok(list)
         };
         parse(self.list_text(store, pointer, false)?).map_err(|e: Error| e.at(store.locate(path)))
+    }
+
+    /// As [`State::list`] for what lies there, with its bytes and their version.
+    pub(super) fn list_versioned(&self, store: &dyn Store, pointer: &ListRef) -> Result<(ShardsList, Bytes, Version)> {
+        let path = &pointer.file.path;
+        let (bytes, version) = store.get_versioned(path)?;
+        let parse = || {
+            compare(self.info.structure().algorithms.get(..1).unwrap_or_default(), &pointer.file, &[&bytes])?;
+            let list = ShardsList::parse(path, &bytes)?;
+            pointer.agrees(list.examples, list.count_shards())?;
+            Ok(list)
+        };
+        let list = parse().map_err(|e: Error| e.at(store.locate(path)))?;
+        Ok((list, bytes, version))
     }
 
     fn top(&self, store: &dyn Store, split: &str) -> Result<&ListRef> {

@@ -4,7 +4,7 @@ use super::{CHUNK, KeptOpen, Shared, open};
 use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
-use crate::store::{Sequential, Store, StoreFile};
+use crate::store::{Store, StoreFile};
 use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder};
 use sigbank_format::container::flatbuffer::{self, Attribute, Blocks, Prefix, Sliding, Span, Window, reversed, spans};
@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const DIRECT: usize = 4096;
 /// How far a compressed shard is decoded to look at its tables: those written here lie in front.
 const HEAD: u64 = 64 << 10;
+/// Bytes of values that are asked for with one call where each request costs time.
+const TOGETHER: u64 = 32 << 20;
 /// Decoding buffers that are kept for the next shard.
 const KEPT_BUFFERS: usize = 2;
 
@@ -78,8 +80,11 @@ impl Fb {
         out: &mut dyn RowSink,
     ) -> Result<()> {
         let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
+        let far = store.capabilities().round_trip > 0;
         match self.compression {
-            Compression::None => wanted.read_file(&*self.open_shard(store, path, records.len())?, out),
+            // Most of it: one request, and every value is placed as it arrives.
+            Compression::None if far && wanted.most() => self.decode(&open(store, path)?, &wanted, out),
+            Compression::None => wanted.read_file(&*self.open_shard(store, path, records.len())?, far, out),
             _ => self.decode(&open(store, path)?, &wanted, out),
         }
     }
@@ -109,7 +114,7 @@ impl Fb {
     fn source(&self, file: Arc<dyn StoreFile>) -> Result<Box<dyn Read + Send>> {
         // The decoder has a buffer, and what may be read into it is zeroed first: no more than the file has.
         let size = file.size();
-        Ok(decoder(self.compression, Box::new(Sequential::new(file).take(size)))?)
+        Ok(decoder(self.compression, Box::new(file.stream().take(size)))?)
     }
 
     fn decode(&self, file: &Arc<dyn StoreFile>, wanted: &Wanted<'_>, out: &mut dyn RowSink) -> Result<()> {
@@ -207,6 +212,12 @@ impl Wanted<'_> {
         Ok(spans(window, self.count, self.records, self.fields, self.attributes)?)
     }
 
+    /// Whether about half of the shard or more is asked for.
+    fn most(&self) -> bool {
+        let part = |n: usize, of: u64| n as u64 * 4 >= of * 3;
+        part(self.records.len(), self.count) && part(self.fields.len(), self.attributes.len() as u64)
+    }
+
     /// The row and the field that the `i`-th span is for.
     fn target(&self, i: usize) -> (usize, usize) {
         (i / self.fields.len().max(1), i % self.fields.len().max(1))
@@ -228,7 +239,7 @@ impl Wanted<'_> {
     }
 
     /// Copies small values from what the window sees, and reads large ones straight to their place.
-    fn read_file(&self, shard: &OpenShard, out: &mut dyn RowSink) -> Result<()> {
+    fn read_file(&self, shard: &OpenShard, far: bool, out: &mut dyn RowSink) -> Result<()> {
         let spans = {
             let window = &mut *shard.window.lock().unwrap_or_else(PoisonError::into_inner);
             let spans = self.spans(window)?;
@@ -238,6 +249,9 @@ impl Wanted<'_> {
             }
             spans
         };
+        if far {
+            return self.read_together(&*shard.file, &spans, out);
+        }
         for (i, span) in spans.iter().enumerate().filter(|(_, span)| span.len >= DIRECT) {
             let (row, field) = self.target(i);
             let large = |out: &mut dyn RowSink| -> Result<()> {
@@ -256,6 +270,40 @@ impl Wanted<'_> {
                 self.valid(field, place)
             };
             large(out).map_err(|e| self.at(i, e))?;
+        }
+        Ok(())
+    }
+
+    /// Large values, as many with one call as fit into a bound.
+    fn read_together(&self, file: &dyn StoreFile, spans: &[Span], out: &mut dyn RowSink) -> Result<()> {
+        let mut left: Vec<(usize, &Span)> = spans.iter().enumerate().filter(|(_, span)| span.len >= DIRECT).collect();
+        while !left.is_empty() {
+            let (mut bytes, mut n) = (0u64, 0);
+            while let Some((_, span)) = left.get(n)
+                && (n == 0 || bytes + span.len as u64 <= TOGETHER)
+            {
+                (bytes, n) = (bytes + span.len as u64, n + 1);
+            }
+            let rest = left.split_off(n);
+            // The word before a value says its length.
+            let begin = |span: &Span| if span.checked { span.offset } else { span.offset.saturating_sub(4) };
+            let ranges: Vec<_> = left.iter().map(|(_, s)| begin(s)..s.offset.saturating_add(s.len as u64)).collect();
+            for ((i, span), got) in left.into_iter().zip(file.read_ranges(&ranges)?) {
+                let mut one = || -> Result<()> {
+                    let mut value = &got[..];
+                    if !span.checked {
+                        let (word, after) =
+                            value.split_first_chunk::<4>().ok_or_else(|| Error::corrupt("a value without a length"))?;
+                        span.check_word(*word)?;
+                        value = after;
+                    }
+                    let (row, field) = self.target(i);
+                    out.place(row, field, span.len)?.copy_from_slice(value);
+                    self.valid(field, value)
+                };
+                one().map_err(|e| self.at(i, e))?;
+            }
+            left = rest;
         }
         Ok(())
     }

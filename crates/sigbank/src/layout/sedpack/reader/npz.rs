@@ -1,6 +1,6 @@
 //! NumPy archives.
 
-use super::{KeptOpen, Rows, Shared, miscounted, open, refused};
+use super::{FETCHED, KeptOpen, Rows, Shared, Whole, miscounted, open, refused};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
@@ -88,6 +88,11 @@ impl std::fmt::Debug for Npz {
     }
 }
 
+/// A file whose parts can be read at little cost: its directory lies at its end, and each member has a head.
+fn near(store: &dyn Store, file: Arc<dyn StoreFile>) -> Result<Arc<dyn StoreFile>> {
+    if store.capabilities().round_trip > 0 && file.size() <= FETCHED { Whole::fetch(file) } else { Ok(file) }
+}
+
 impl Npz {
     pub(super) fn new(structure: &Structure) -> Self {
         Self {
@@ -112,9 +117,9 @@ impl Npz {
         out: &mut dyn RowSink,
     ) -> Result<()> {
         let shard = if self.random_access() {
-            self.open.get(path, || self.shard(open(store, path)?))?
+            self.open.get(path, || self.shard(near(store, open(store, path)?)?))?
         } else {
-            Arc::new(self.shard(open(store, path)?)?)
+            Arc::new(self.shard(near(store, open(store, path)?)?)?)
         };
         // What is read here is handed out when this returns, so the checksums may be compared after it: then only the rest is read.
         let verify = out.goes_through_units() || (self.random_access() && shard.bytes <= SMALL);

@@ -4,7 +4,7 @@ use super::{CHUNK, Rows, miscounted, open};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
-use crate::store::{Sequential, Store, StoreFile};
+use crate::store::{Store, StoreFile};
 use crate::uri::RelPath;
 use sigbank_format::compress::{Compression, decoder, zlib_decoder};
 use sigbank_format::container::Places;
@@ -31,7 +31,7 @@ impl TfRec {
     }
 
     fn records(&self, file: Arc<dyn StoreFile>) -> Result<Records<Box<dyn Read + Send>>> {
-        let file = Box::new(BufReader::with_capacity(CHUNK, Sequential::new(file)));
+        let file = Box::new(BufReader::with_capacity(CHUNK, file.stream()));
         Ok(Records::new(match self.compression {
             Compression::Zlib => zlib_decoder(file),
             compression => decoder(compression, file)?,

@@ -3,6 +3,7 @@
 
 use super::dropped;
 use crate::error::{Code, Error, Result};
+use crate::layout::sedpack::claim;
 use crate::layout::sedpack::journal::Journal;
 use crate::layout::sedpack::lists::{LIST, ListRef, ShardInfo, ShardsList};
 use crate::layout::sedpack::progress::{self, Record};
@@ -98,7 +99,8 @@ impl Survey {
     /// # Errors
     /// `Corrupt` for a root that cannot be read: it is beyond repair. `Conflict` where a list is lost while a writer is at work.
     pub(super) fn take(store: &dyn Store, allow_newer: bool) -> Result<Self> {
-        let (root, journal) = (store.get(&RelPath::parse(ROOT)?)?, Journal::read(store)?);
+        let root = store.get(&RelPath::parse(ROOT)?)?;
+        let journal = if store.capabilities().locks { Journal::read(store)? } else { claim::find(store, &root)? };
         let texts = |journal: &Journal| -> HashMap<RelPath, Bytes> {
             journal.lists.iter().map(|(path, text)| (path.clone(), Bytes::from(text.clone().into_bytes()))).collect()
         };

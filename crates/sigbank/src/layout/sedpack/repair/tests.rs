@@ -226,7 +226,7 @@ fn a_count_that_all_lists_agree_on_is_compared_with_the_shard() {
         drop(sessions);
         let lying = ShardInfo::new(record.shard.files[0].clone(), 5, record.shard.metadata.clone());
         let changes = Changes { shards: vec![(record.list, vec![lying])], ..Default::default() };
-        commit::commit(&*store, false, true, |_| Ok(changes)).unwrap();
+        commit::commit(&*store, false, true, |_| Ok(changes.clone())).unwrap();
         assert!(dataset.check(&[], &mut |_, _| true).is_err());
         assert_eq!(kinds(&repair(&dataset)), [("correct", 2)]);
         assert_eq!(numbers(&dataset, "test"), keyed([6, 7, 30, 31]));
