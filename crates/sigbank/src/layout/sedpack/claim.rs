@@ -123,6 +123,19 @@ pub(super) fn commit(store: &dyn Store, allow_newer: bool, make: &dyn Fn(&State)
         .remedy("commit less often, or with fewer writers at once, and try again"))
 }
 
+/// Puts a journal down that was made elsewhere, and carries it out. Says whether it took effect; else the root is another one by now.
+pub(super) fn carry_through(store: &dyn Store, old_root: &[u8], journal: &Journal) -> Result<bool> {
+    match claim(store, old_root, journal)? {
+        Some(Claimed::By(other)) => help(store, old_root, &other, Duration::from_millis(20)).map(|()| false),
+        Some(Claimed::Past) => Ok(false),
+        None => {
+            let done = carry_out(store, journal, &Known::new())?;
+            clear(store, old_root);
+            Ok(done)
+        }
+    }
+}
+
 /// Who else has the succession of a root.
 enum Claimed {
     By(Box<Journal>),
