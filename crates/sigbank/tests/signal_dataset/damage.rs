@@ -10,7 +10,7 @@ use std::sync::Arc;
 const PAGE: usize = 4;
 
 /// A dataset of two pages and six shards of two records, without digests.
-fn small(compat: bool) -> (Arc<dyn Store>, Vec<String>) {
+pub fn small(compat: bool) -> (Arc<dyn Store>, Vec<String>) {
     let store = memory();
     let options = Options { compat, shards_per_manifest: PAGE, ..options() };
     let dataset = dataset(&store, 12, 2, &options);
@@ -19,12 +19,12 @@ fn small(compat: bool) -> (Arc<dyn Store>, Vec<String>) {
     (store, names)
 }
 
-fn load(store: &dyn Store, name: &str) -> Value {
+pub fn load(store: &dyn Store, name: &str) -> Value {
     serde_json::from_slice(&store.get(&path(name)).unwrap()).unwrap()
 }
 
 /// Has in the documents above one its present length.
-fn refit(store: &dyn Store, names: &[String]) {
+pub fn refit(store: &dyn Store, names: &[String]) {
     let length = |name: &str| json!(store.head(&path(name)).unwrap().size);
     let mut snapshot = load(store, &names[1]);
     for (at, page) in names[2..].iter().enumerate() {
@@ -43,7 +43,7 @@ fn refit(store: &dyn Store, names: &[String]) {
 }
 
 /// Opens the dataset and reads all of it.
-fn read_all(store: &Arc<dyn Store>) -> Result<Vec<u64>, Error> {
+pub fn read_all(store: &Arc<dyn Store>) -> Result<Vec<u64>, Error> {
     let dataset = Dataset::open_store(store.clone(), options())?;
     let all: Vec<u64> = (0..dataset.len()).collect();
     let one_by_one = all.iter().map(|&i| Ok(number(dataset.record(i)?.metadata()))).collect::<Result<Vec<_>, Error>>()?;
@@ -53,7 +53,7 @@ fn read_all(store: &Arc<dyn Store>) -> Result<Vec<u64>, Error> {
 }
 
 /// Changes the value at a JSON pointer of the `document`-th document; `null` removes it.
-fn changed(document: usize, pointer: &str, value: &Value) -> Arc<dyn Store> {
+pub fn changed(document: usize, pointer: &str, value: &Value) -> Arc<dyn Store> {
     let (store, names) = small(true);
     let mut json = load(&*store, &names[document]);
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -71,18 +71,25 @@ fn changed(document: usize, pointer: &str, value: &Value) -> Arc<dyn Store> {
 
 #[test]
 fn unknown_keys_are_ignored() {
-    for (document, pointer) in
-        [(0, "/new"), (1, "/new"), (2, "/new"), (0, "/snapshot/new"), (1, "/manifests/0/new"), (3, "/shards/0/data/new")]
-    {
+    for (document, pointer) in [
+        (0, "/new"),
+        (1, "/new"),
+        (2, "/new"),
+        (0, "/snapshot/new"),
+        (1, "/manifests/0/new"),
+        (3, "/shards/0/data/new"),
+        (1, "/min_reader_version"),
+    ] {
         let store = changed(document, pointer, &json!({"a": [1, {"b": "c"}]}));
         assert_eq!(read_all(&store).unwrap(), (0..12).collect::<Vec<_>>(), "{pointer}");
     }
     for (pointer, value) in [
         ("/metadata", json!(null)),
-        ("/metadata", json!([1])),
         ("/min_reader_version", json!(null)),
         ("/min_reader_version", json!("0.4.0")),
         ("/min_reader_version", json!("0.4")),
+        ("/min_reader_version", json!("0.4.0rc1")),
+        ("/min_reader_version", json!("0.3.0.1")),
     ] {
         assert_eq!(read_all(&changed(0, pointer, &value)).unwrap().len(), 12, "{pointer}");
     }
@@ -100,7 +107,12 @@ fn documents_that_break_a_rule_are_refused() {
         (0, "/min_reader_version", json!("0.4.1"), "newer sigbank"),
         (0, "/min_reader_version", json!("1"), "newer sigbank"),
         (0, "/min_reader_version", json!("new"), "no version"),
-        (0, "/min_reader_version", json!("0.3.0.1"), "no version"),
+        (0, "/metadata", json!([1]), "not an object"),
+        (0, "/min_reader_version", json!("0.4.0.1"), "newer sigbank"),
+        (0, "/min_reader_version", json!("0.99999999999999999999"), "newer sigbank"),
+        (0, "/min_reader_version", json!("0.5.0rc1"), "newer sigbank"),
+        (0, "/min_reader_version", json!("+0.3.0"), "no version"),
+        (0, "/record_codec", json!({"name": "safetensors", "level": 3}), "record_codec"),
         (0, "/min_reader_version", json!(3), "no version"),
         (0, "/dataset_id", json!(""), "dataset_id is empty"),
         (0, "/dataset_id", json!(3), "string"),

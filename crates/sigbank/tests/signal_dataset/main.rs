@@ -10,6 +10,8 @@ mod golden;
 mod live;
 mod publishing;
 mod reading;
+mod requests;
+mod rules;
 mod support;
 mod versions;
 mod views;

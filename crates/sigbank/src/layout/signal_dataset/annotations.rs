@@ -23,7 +23,7 @@ use crate::uri::RelPath;
 use bytes::Bytes;
 use documents::{Pointer, Revision, SetRef, SetRoot};
 use sigbank_format::FormatError;
-use sigbank_format::model::json::{Json, Limits, write_string};
+use sigbank_format::model::json::{Json, Limits, Parser, write_string};
 use sigbank_format::record::signal::{Axis, FieldMetadata, RecordMetadata};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -123,6 +123,9 @@ impl AnnotationRow {
                 return Err(Error::invalid(format!("the {what} are {json}, not an object")));
             }
         }
+        if self.detail_status.as_deref() == Some("") {
+            return Err(Error::invalid("the detail_status is empty: leave it out"));
+        }
         let mut text = String::from("{\"annotation\":{\"detail_status\":");
         match &self.detail_status {
             Some(detail) => write_string(detail, &mut text),
@@ -146,7 +149,7 @@ impl AnnotationRow {
 
     fn from_record(record: StoredRecord) -> Result<Self> {
         let mut row = Self::new(record.metadata().id.clone(), 0, AnnotationStatus::Success);
-        let (mut index, mut status, mut empty, mut found) = (None, None, false, false);
+        let (mut index, mut status, mut empty, mut found) = (None, None, None, false);
         record.metadata().metadata.walk().object(|p, key| {
             if key != "annotation" {
                 return p.skip();
@@ -155,12 +158,12 @@ impl AnnotationRow {
             p.object(|p, key| {
                 match &*key {
                     "detail_status" if p.null()? => {}
-                    "detail_status" => row.detail_status = Some(p.string()?.into_owned()),
-                    "empty_fields" => empty = p.boolean()?,
-                    "provenance" => row.provenance = p.json()?,
+                    "detail_status" => row.detail_status = Some(super::documents::text(p, &key)?),
+                    "empty_fields" => empty = Some(p.boolean()?),
+                    "provenance" => row.provenance = members(p, &key)?,
                     "source_index" => index = Some(p.unsigned()?),
                     "status" => status = Some(p.string()?.into_owned()),
-                    "values" => row.values = p.json()?,
+                    "values" => row.values = members(p, &key)?,
                     _ => p.skip()?,
                 }
                 Ok(())
@@ -173,11 +176,20 @@ impl AnnotationRow {
         row.source_index = super::documents::need(index, "source_index")?;
         row.status = AnnotationStatus::from_word(&status)
             .ok_or_else(|| Error::corrupt(format!("the status is {status:?}, which is none of success, skipped and failed")))?;
-        if !empty {
+        if !super::documents::need(empty, "empty_fields")? {
             row.data = (0..record.ranges().len()).map(|field| record.field(field)).collect();
             row.fields = record.into_parts().1.fields;
         }
         Ok(row)
+    }
+}
+
+/// An object of a row, which null is not.
+fn members(p: &mut Parser<'_>, key: &str) -> super::documents::Fields<Json> {
+    if p.null()? {
+        Err(FormatError::corrupt(format!("the {key} are null, not an object")))
+    } else {
+        super::documents::object(p, key)
     }
 }
 

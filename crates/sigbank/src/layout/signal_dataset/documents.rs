@@ -5,7 +5,7 @@
 
 mod read;
 
-pub(super) use read::{Fields, document, need, reference, text};
+pub(super) use read::{Fields, document, need, object, reference, text};
 
 use super::digest::Digest;
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! The documents of annotations: compact JSON without a last line feed. Unknown keys are errors.
 
-use super::super::documents::{Doc, Fields, Place, Reference, need, reference};
+use super::super::documents::{Doc, Fields, Place, Reference, need, object, reference};
 use super::{AnnotationShard, identifier, inside};
 use crate::uri::RelPath;
 use sigbank_format::FormatError;
@@ -18,6 +18,13 @@ fn unknown<T>(key: &str) -> Fields<T> {
 fn relative(p: &mut Parser<'_>) -> Fields<RelPath> {
     let text = p.string()?;
     RelPath::parse(&text).map_err(|e| wrong(format!("it refers to something out of the dataset: {e}")))
+}
+
+/// A name that may stand in paths.
+fn portable(p: &mut Parser<'_>, what: &str) -> Fields<String> {
+    let text = p.string()?.into_owned();
+    identifier(what, &text).map_err(|e| wrong(e.to_string()))?;
+    Ok(text)
 }
 
 fn no_generation(p: &mut Parser<'_>) -> Fields<()> {
@@ -43,14 +50,19 @@ impl Pointer {
     pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Fields<Self> {
         let mut revision = None;
         whole(bytes, limits, |p, key| match &*key {
-            "revision" => p.object(|p, key| match &*key {
-                "path" => {
-                    revision = Some(relative(p)?);
-                    Ok(())
-                }
-                "generation" => no_generation(p),
-                key => unknown(key),
-            }),
+            "revision" => {
+                let mut path = None;
+                p.object(|p, key| match &*key {
+                    "path" => {
+                        path = Some(relative(p)?);
+                        Ok(())
+                    }
+                    "generation" => no_generation(p),
+                    key => unknown(key),
+                })?;
+                revision = Some(need(path, "path")?);
+                Ok(())
+            }
             key => unknown(key),
         })?;
         Ok(Self { revision: need(revision, "revision")? })
@@ -150,11 +162,11 @@ impl SetRoot {
         let (mut metadata, mut shards) = (None, None);
         whole(bytes, limits, |p, key| {
             match &*key {
-                "name" => name = Some(p.string()?.into_owned()),
-                "publication_id" => publication_id = Some(p.string()?.into_owned()),
+                "name" => name = Some(portable(p, "annotation set's name")?),
+                "publication_id" => publication_id = Some(portable(p, "publication id")?),
                 "source_snapshot_id" => snapshot = Some(p.string()?.into_owned()),
                 "record_count" => records = Some(p.unsigned()?),
-                "metadata" => metadata = Some(p.json()?),
+                "metadata" => metadata = Some(object(p, &key)?),
                 "shards" => {
                     let mut all = Vec::new();
                     p.array(|p| {
@@ -182,6 +194,9 @@ impl SetRoot {
                     "shard {at} begins at {}, where {next} is the next: the ranges do not meet",
                     shard.first_ordinal
                 )));
+            }
+            if shard.record_count == 0 {
+                return Err(wrong(format!("shard {at} has 0 rows: each has one or more")));
             }
             next = next.checked_add(shard.record_count).ok_or_else(|| wrong("ordinals of more than 64 bits"))?;
         }

@@ -109,6 +109,9 @@ pub fn write_annotation_shard(
 ) -> Result<AnnotationShard> {
     check(dataset, name, publication_id, &Json::EMPTY)?;
     identifier("logical shard id", logical_shard_id)?;
+    if rows.is_empty() {
+        return Err(Error::invalid("an annotation shard of no rows: give it one or more"));
+    }
     let store = dataset.store();
     let hex = Digest::of(logical_shard_id.as_bytes()).to_string();
     let prefix = hex.get(..2).unwrap_or_default();
@@ -186,6 +189,9 @@ pub fn publish_annotation_shards(
             return Err(wrong(format!("it is of snapshot '{}', not '{}'", part.source_snapshot_id, dataset.snapshot_id())));
         }
         let count = part.record_ids.len() as u64;
+        if count == 0 {
+            return Err(wrong("it has no rows: leave it out".into()));
+        }
         if part.first_ordinal != next || count > dataset.len() - next {
             return Err(wrong(format!("it covers {count} records from {} on, where {next} is the next", part.first_ordinal)));
         }

@@ -51,7 +51,7 @@ impl Kind {
             Some(found) => {
                 let version = found.walk().string().ok().and_then(|text| version(&text));
                 let version = version.ok_or_else(|| wrong(format!("its min_reader_version is {found}, which is no version")))?;
-                if version > NEWEST_READER_VERSION {
+                if version.as_slice() > NEWEST_READER_VERSION.as_slice() {
                     let known = NEWEST_READER_VERSION.map(|n| n.to_string()).join(".");
                     return Err(wrong(format!(
                         "its min_reader_version is {found}, and what version {known} can is known here: use a newer sigbank"
@@ -63,10 +63,22 @@ impl Kind {
     }
 }
 
-fn version(text: &str) -> Option<[u64; 3]> {
-    let mut numbers = text.split('.').map(|part| part.parse::<u64>().ok());
-    let version = [numbers.next()??, numbers.next().unwrap_or(Some(0))?, numbers.next().unwrap_or(Some(0))?];
-    numbers.next().is_none().then_some(version)
+/// The numbers at the start of a version, without zeros at their end: those of 1.2.0rc1 are 1 and 2.
+fn version(text: &str) -> Option<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for part in text.split('.') {
+        let digits = part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        if digits.is_empty() {
+            break;
+        }
+        numbers.push(digits.parse().unwrap_or(u64::MAX));
+        if digits.len() < part.len() {
+            break;
+        }
+    }
+    let known = !numbers.is_empty();
+    numbers.truncate(numbers.iter().rposition(|&number| number > 0).map_or(0, |last| last + 1));
+    known.then_some(numbers)
 }
 
 /// Reads an object whose members `member` takes, as far as it knows them; `kind` hears of the others.
@@ -128,20 +140,22 @@ pub(in super::super) fn reference(p: &mut Parser<'_>, anywhere: bool) -> Fields<
     Ok(Reference { path, stored_bytes: need(stored_bytes, "stored_bytes")?, sha256 })
 }
 
-/// An object whose `name` is this.
+/// An object that holds this `name` and nothing else: what more there is may change the meaning.
 fn named(p: &mut Parser<'_>, key: &str, known: &str) -> Fields<()> {
     let json = p.json()?;
-    let mut name = None;
-    if json.is_object() {
-        json.walk().object(|p, key| {
-            match &*key {
-                "name" => name = Some(p.json()?),
-                _ => p.skip()?,
-            }
-            Ok(())
-        })?;
+    if json.as_str() == format!("{{\"name\":\"{known}\"}}") {
+        return Ok(());
     }
-    if name == Some(Json::from(known)) { Ok(()) } else { Err(wrong(format!("the {key} {json} is not known; \"{known}\" is"))) }
+    Err(wrong(format!("the {key} {json} is not known; {{\"name\":\"{known}\"}} is")))
+}
+
+/// An object; null is an empty one.
+pub(in super::super) fn object(p: &mut Parser<'_>, key: &str) -> Fields<Json> {
+    if p.null()? {
+        return Ok(Json::EMPTY);
+    }
+    let json = p.json()?;
+    if json.is_object() { Ok(json) } else { Err(wrong(format!("the {key} are {json}, not an object"))) }
 }
 
 impl Root {
@@ -157,7 +171,7 @@ impl Root {
             match key {
                 "dataset_id" => dataset_id = Some(text(p, key)?),
                 "snapshot" => snapshot = Some(reference(p, false)?),
-                "metadata" => metadata = p.json()?,
+                "metadata" => metadata = object(p, key)?,
                 "record_codec" => codec = Some(named(p, key, CODEC)?),
                 "shard_format" => shards = Some(named(p, key, SHARD_FORMAT)?),
                 _ => return Ok(false),
@@ -179,6 +193,8 @@ impl Snapshot {
         let (mut snapshot_id, mut records, mut shards, mut stored, mut manifests) = (None, None, None, None, None);
         document(bytes, limits, SNAPSHOT_FORMAT, |p, key| {
             match key {
+                // A rule of roots: here it is a key like any unknown one.
+                "min_reader_version" => p.skip()?,
                 "snapshot_id" => snapshot_id = Some(text(p, key)?),
                 "record_count" => records = Some(p.unsigned()?),
                 "shard_count" => shards = Some(p.unsigned()?),
@@ -246,6 +262,8 @@ impl Page {
         let (mut first, mut records, mut shards) = (None, None, None);
         document(bytes, limits, MANIFEST_FORMAT, |p, key| {
             match key {
+                // A rule of roots: here it is a key like any unknown one.
+                "min_reader_version" => p.skip()?,
                 "first_ordinal" => first = Some(p.unsigned()?),
                 "record_count" => records = Some(p.unsigned()?),
                 "shards" => {
