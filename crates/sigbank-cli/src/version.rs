@@ -4,6 +4,7 @@ use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
 use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
 use sigbank::layout::{self, Source};
+use sigbank::store::StorageOptions;
 use std::sync::Arc;
 
 /// The shared argument.
@@ -19,11 +20,11 @@ impl Version {
     pub(crate) fn source(&self, path: &str) -> Result<Arc<dyn Source>, Error> {
         match &self.version {
             None => layout::open(path),
-            Some(version) => open_at_version(path, version),
+            Some(version) => open_at_version(path, version, &StorageOptions::default()),
         }
     }
     /// Opens a signal-dataset at the version, if one was given.
     pub(crate) fn dataset(&self, path: &str) -> Result<Dataset, Error> {
-        dataset_at_version(path, self.version.as_deref())
+        dataset_at_version(path, self.version.as_deref(), &StorageOptions::default())
     }
 }

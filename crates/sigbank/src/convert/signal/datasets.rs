@@ -216,8 +216,8 @@ impl DatasetsPlan {
         let left = |from: &From| -> Result<TakenOver> {
             let (layout, annotations_left) = match &from.origin {
                 Origin::Sedpack(..) => ("sedpack", Vec::new()),
-                Origin::Signal(_) if together => ("signal_dataset", Vec::new()),
-                Origin::Signal(dataset) => ("signal_dataset", dataset.annotations()?.names().map(String::from).collect()),
+                Origin::Signal(_) if together => ("signal-dataset", Vec::new()),
+                Origin::Signal(dataset) => ("signal-dataset", dataset.annotations()?.names().map(String::from).collect()),
             };
             Ok(TakenOver { path: from.path.display().to_string(), layout, records: from.records, annotations_left })
         };

@@ -22,11 +22,10 @@ use super::documents::{Reference, Root};
 use super::objects::document;
 use crate::error::{Code, Error, Result};
 use crate::layout::Source;
-use crate::store::{Store, exists};
+use crate::store::{StorageOptions, Store, connect, exists, local_path};
 use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -297,23 +296,26 @@ impl Dataset {
 /// # Errors
 /// `Unsupported` where the dataset's layout has no versions; `Invalid` for text that is no [`Which`]; else those of
 /// [`crate::layout::open`] and [`Dataset::open_version`].
-pub fn open_at_version(path: &str, which: &str) -> Result<Arc<dyn Source>> {
-    Ok(Arc::new(dataset_at_version(path, Some(which))?.source()?))
+pub fn open_at_version(path: &str, which: &str, storage: &StorageOptions) -> Result<Arc<dyn Source>> {
+    Ok(Arc::new(dataset_at_version(path, Some(which), storage)?.source()?))
 }
 
 /// Opens a signal-dataset, at a version where one is given.
 ///
 /// # Errors
 /// As [`open_at_version`].
-pub fn dataset_at_version(path: &str, which: Option<&str>) -> Result<Dataset> {
+pub fn dataset_at_version(path: &str, which: Option<&str>, storage: &StorageOptions) -> Result<Dataset> {
     let which = which.map(|text| text.parse::<Which>().map_err(|e| Error::invalid(e).within("version"))).transpose()?;
-    let root = Path::new(path);
-    if which.is_some() && root.join(crate::layout::sedpack::ROOT).is_file() {
+    let root = local_path(path);
+    if which.is_some() && root.is_some_and(|root| root.join(crate::layout::sedpack::ROOT).is_file()) {
         return Err(Error::unsupported("this is a Sedpack dataset, and that layout has no versions")
             .at(path)
             .remedy("open it without a version"));
     }
-    let dataset = Dataset::open(root, Options::default())?;
+    let dataset = match root {
+        Some(root) => Dataset::open(root, Options::default())?,
+        None => Dataset::open_store(connect(path, storage)?, Options::default())?,
+    };
     match which {
         None => Ok(dataset),
         Some(which) => dataset.version(&which),
