@@ -10,7 +10,6 @@ mod golden;
 mod live;
 mod publishing;
 mod reading;
-mod requests;
 mod rules;
 mod support;
 mod versions;
