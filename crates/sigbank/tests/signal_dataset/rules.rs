@@ -34,7 +34,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 fn refused<T: Debug>(what: &str, found: Result<T, Error>, code: Code, word: &str) {
-    let e = found.expect_err(what);
+    let e = match found {
+        Ok(found) => panic!("{what} is taken: {found:?}"),
+        Err(e) => e,
+    };
     assert!(e.code() == code && e.to_string().contains(word), "{what}: {:?} {e}, not {code:?} {word:?}", e.code());
     assert!(e.path().is_some(), "{what}: {e}");
 }
