@@ -34,8 +34,9 @@ const UNSAFE: &[&str] = &[
     "crates/sigbank/src/pages.rs",
     "crates/sigbank/src/loader/rows.rs",
     "crates/sigbank-python/src/convert.rs",
-    // A test that forks: there is no safe call for it.
+    // Tests that fork: there is no safe call for it.
     "crates/sigbank/tests/loader_fork.rs",
+    "crates/sigbank/tests/cloud/processes.rs",
 ];
 
 const LONGEST: usize = 500;

@@ -1,19 +1,21 @@
 //! From an address to its store.
 
-use super::{LocalStore, Store};
-use crate::error::{Error, Result};
+use super::{CloudStore, LocalStore, Store};
+use crate::error::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// How to reach a store, by name: the services' own settings (`aws_region`, `endpoint`, `google_service_account`, …), beside what their
-/// usual environment variables say.
+/// usual environment variables say; see [`cloud`](super::cloud). A local folder has none.
 pub type StorageOptions = BTreeMap<String, String>;
 
-/// The store whose root is at an address: a path, or a `file://` URL. Nothing is read, and nothing made.
+/// The store whose root is at an address: a path, a `file://` URL, or one of object storage (`s3://`, `gs://`, `az://`, `http://`, …, see
+/// [`cloud`](super::cloud)). Nothing is read, and nothing made.
 ///
 /// # Errors
-/// `NotFound` for a local folder that is not there, `Unsupported` for an address of an unknown kind.
+/// `NotFound` for a local folder that is not there, `Unsupported` for an address of an unknown kind, `Invalid` for one that names no
+/// place and for options that are not known or do not fit.
 ///
 /// ```
 /// use sigbank::store::{StorageOptions, connect};
@@ -24,12 +26,10 @@ pub type StorageOptions = BTreeMap<String, String>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn connect(address: &str, options: &StorageOptions) -> Result<Arc<dyn Store>> {
-    let _ = options;
-    if let Some(path) = local_path(address) {
-        return Ok(Arc::new(LocalStore::open(path)?));
+    match local_path(address) {
+        Some(path) => Ok(Arc::new(LocalStore::open(path)?)),
+        None => Ok(Arc::new(CloudStore::new(address, options)?)),
     }
-    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-    Err(Error::unsupported(format!("addresses that begin with {scheme}:// are not known")).at(address))
 }
 
 /// The path of an address on the local disk: what has no scheme, or `file://` before it.

@@ -6,6 +6,7 @@
 
 pub mod bucket;
 pub mod cache;
+pub mod cloud;
 #[doc(hidden)]
 pub mod conformance;
 mod connect;
@@ -16,6 +17,7 @@ pub mod memory;
 
 pub use connect::{StorageOptions, connect, local_path};
 pub use file::{Pending, Sequential, StoreFile};
+pub use cloud::CloudStore;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 
