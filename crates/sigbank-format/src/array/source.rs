@@ -80,3 +80,30 @@ impl ReadAt for Section {
         }
     }
 }
+
+/// A source whose end is in memory.
+pub(crate) struct Tail {
+    src: Arc<dyn ReadAt>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    pub(crate) fn new(src: Arc<dyn ReadAt>, len: usize) -> Result<Self> {
+        let start = src.size().saturating_sub(len as u64);
+        let bytes = read_up_to(&*src, start, len)?;
+        Ok(Self { src, start, bytes })
+    }
+}
+
+impl ReadAt for Tail {
+    fn size(&self) -> u64 {
+        self.src.size()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match offset.checked_sub(self.start) {
+            Some(at) => self.bytes[..].read_at(at, buf),
+            None => self.src.read_at(offset, buf),
+        }
+    }
+}

@@ -6,6 +6,8 @@ pub mod flatbuffer;
 #[cfg(feature = "npz")]
 pub mod npz;
 pub mod tfrecord;
+#[cfg(feature = "npz")]
+pub mod zip;
 
 use crate::error::{FormatError, Result};
 use crate::model::FieldType;

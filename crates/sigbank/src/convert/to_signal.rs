@@ -40,7 +40,14 @@ pub struct SignalTarget {
 
 impl Default for SignalTarget {
     fn default() -> Self {
-        Self { dataset_id: None, snapshot_id: "v1".into(), metadata: Json::EMPTY, records_per_shard: 4096, threads: 0, version: None }
+        Self {
+            dataset_id: None,
+            snapshot_id: "v1".into(),
+            metadata: Json::EMPTY,
+            records_per_shard: 4096,
+            threads: 0,
+            version: None,
+        }
     }
 }
 

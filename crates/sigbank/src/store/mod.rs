@@ -14,12 +14,14 @@ pub mod fault;
 mod file;
 pub mod local;
 pub mod memory;
+mod zip;
 
 pub use connect::{StorageOptions, connect, local_path};
 pub use file::{Pending, Sequential, StoreFile};
 pub use cloud::CloudStore;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use zip::ZipStore;
 
 use crate::error::{Error, Result};
 use crate::uri::RelPath;

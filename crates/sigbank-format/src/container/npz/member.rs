@@ -25,34 +25,7 @@ const SKIP: usize = 64 << 10;
 /// Bytes read at a time where only their checksum is wanted.
 const SUMMED: u64 = 256 << 10;
 /// As much of the end of an archive is read at once and kept: its directory, and all of a small archive.
-const TAIL: u64 = 32 << 10;
-
-/// A source whose end is in memory.
-pub(super) struct Tail {
-    src: Arc<dyn ReadAt>,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl Tail {
-    pub(super) fn new(src: Arc<dyn ReadAt>) -> Result<Self> {
-        let start = src.size().saturating_sub(TAIL);
-        let bytes = crate::array::source::read_up_to(&*src, start, TAIL as usize)?;
-        Ok(Self { src, start, bytes })
-    }
-}
-
-impl ReadAt for Tail {
-    fn size(&self) -> u64 {
-        self.src.size()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        match offset.checked_sub(self.start) {
-            Some(at) => self.bytes[..].read_at(at, buf),
-            None => self.src.read_at(offset, buf),
-        }
-    }
-}
+pub(super) const TAIL: usize = 32 << 10;
 
 /// Where a member lies in its archive.
 #[derive(Debug, Clone, Copy)]

@@ -27,7 +27,7 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 /// Deflate makes at most so many bytes of one.
-const MAX_DEFLATE_RATIO: u64 = 1032;
+pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 /// An npz archive that is open for reading.
 ///
@@ -187,11 +187,11 @@ fn member_names(schema: &Schema) -> impl Iterator<Item = Names> {
     })
 }
 
-fn wrong_length(declared: u64, found: u64) -> FormatError {
+pub(super) fn wrong_length(declared: u64, found: u64) -> FormatError {
     FormatError::corrupt(format!("the archive declares {declared} bytes, and {found} are there"))
 }
 
-fn failure(e: ZipError) -> FormatError {
+pub(super) fn failure(e: ZipError) -> FormatError {
     match e {
         ZipError::Io(e) => e.into(),
         ZipError::UnsupportedArchive(what) => FormatError::unsupported(format!("a zip archive with a rare feature: {what}")),

@@ -1,8 +1,9 @@
 //! Reading a shard.
 
 use super::column::{Column, Span, Target};
-use super::member::{KEPT, Tail};
+use super::member::{KEPT, TAIL};
 use super::{Names, Npz, member_names, open};
+use crate::array::source::Tail;
 use crate::container::Places;
 use crate::error::{FormatError, Result};
 use crate::model::{ByteOrder, DType, FieldType, Kind, Schema};
@@ -84,7 +85,7 @@ impl ShardReader {
     /// # Errors
     /// Corrupt for what is no zip archive or a cut one, for two members of one name and for a field whose member is missing.
     pub fn open(src: Arc<dyn ReadAt>, schema: &Schema) -> Result<Self> {
-        let npz = open(Arc::new(Tail::new(src)?))?;
+        let npz = open(Arc::new(Tail::new(src, TAIL)?))?;
         let slots = schema.fields.iter().zip(member_names(schema));
         let fields: Vec<Slot> = slots.map(|(f, names)| Slot { ty: f.ty.clone(), names, open: None }).collect();
         for name in fields.iter().flat_map(|f| f.names.offsets().into_iter().chain([f.names.main.clone()])) {
