@@ -7,6 +7,12 @@ set_name=${1:?which requirements: demo, test or tensorflow}
 venv=.venv
 if [ "$set_name" = tensorflow ]; then venv=.venv-tensorflow; fi
 
+# For the test that reads data sets in GNU Octave, which is skipped where there is none.
+if [ "$set_name" = test ] && ! command -v octave >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends octave; } >/dev/null 2>&1 \
+        || echo "note: GNU Octave could not be installed: the test that needs it will be skipped" >&2
+fi
+
 # What only a package manager can bring: a linker for Rust. Without root the build itself says what is missing.
 if ! command -v cc >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc g++ libc6-dev || true

@@ -1,0 +1,105 @@
+classdef DataSet < handle
+  % DataSet  A JBOF data set, read-only: a folder of items, each with metadata and arrays.
+  %
+  %   ds = sigbank.DataSet('recordings');
+  %   ds.metadata                         % the data set's metadata, a struct
+  %   items = ds.allItems();              % a cell array of sigbank.Item
+  %   found = ds.findItems('speaker', 'ann', 'take', {1, 2});
+  %   [x, meta] = found{1}.getArray('signal');
+  %
+  % Metadata are what jsondecode makes of the JSON: keys that are no names of MATLAB's are changed by
+  % matlab.lang.makeValidName, null is [], lists of numbers are columns. Works in MATLAB and GNU Octave (7 and newer).
+
+  properties (SetAccess = private)
+    directory  % where it is
+    name       % the folder's name
+    metadata   % its metadata, without the template of item names
+    itemformat % the template of item names, or []
+  end
+
+  methods
+    function self = DataSet(directory)
+      % Opens the data set in a folder. sigbank:notFound where there is none.
+      document = fullfile(directory, '_metadata.json');
+      if ~exist(document, 'file')
+        error('sigbank:notFound', '%s: there is no JBOF data set here: it would have a file _metadata.json', directory);
+      end
+      while numel(directory) > 1 && any(directory(end) == '/\')
+        directory(end) = [];
+      end
+      self.directory = directory;
+      parts = regexp(directory, '[^/\\]+', 'match');
+      self.name = parts{end};
+      self.metadata = sigbank.readJSON(document);
+      self.itemformat = [];
+      % jsondecode puts an x before what begins with an underscore.
+      for key = {'x_itemformat', '_itemformat'}
+        if isfield(self.metadata, key{1})
+          self.itemformat = self.metadata.(key{1});
+          self.metadata = rmfield(self.metadata, key{1});
+        end
+      end
+    end
+
+    function items = allItems(self)
+      % All items, sorted by name, as a cell array. Folders that are hidden or have no metadata are none.
+      entries = dir(self.directory);
+      names = sort({entries([entries.isdir]).name});
+      names = names(cellfun(@(n) self.hasItem(n), names));
+      items = cellfun(@(n) sigbank.Item(fullfile(self.directory, n)), names, 'UniformOutput', false);
+    end
+
+    function yes = hasItem(self, name)
+      % Whether there is an item of this name.
+      yes = sigbank.isName(name) && exist(fullfile(self.directory, name, '_metadata.json'), 'file') == 2;
+    end
+
+    function item = getItem(self, name)
+      % The item of this name; sigbank:notFound where there is none.
+      if ~self.hasItem(name)
+        error('sigbank:notFound', '%s: there is no item ''%s''', self.directory, name);
+      end
+      item = sigbank.Item(fullfile(self.directory, name));
+    end
+
+    function items = findItems(self, varargin)
+      % Items whose metadata match: findItems(key, value, ...). A cell array as value means any of its elements; every key must match,
+      % and one that an item has not does not.
+      if mod(numel(varargin), 2) ~= 0 || ~iscellstr(varargin(1:2:end))
+        error('sigbank:invalid', 'findItems expects pairs of a key and a value, such as findItems(''speaker'', ''ann'')');
+      end
+      items = self.allItems();
+      keep = cellfun(@(item) matches(item.metadata, varargin), items);
+      items = items(keep);
+    end
+
+    function item = findOneItem(self, varargin)
+      % The first item that findItems finds, or [].
+      items = self.findItems(varargin{:});
+      item = [];
+      if ~isempty(items)
+        item = items{1};
+      end
+    end
+  end
+end
+
+function yes = matches(metadata, query)
+  yes = true;
+  for k = 1:2:numel(query)
+    key = matlab.lang.makeValidName(query{k});
+    wanted = query{k + 1};
+    if ~iscell(wanted)
+      wanted = {wanted};
+    end
+    yes = isfield(metadata, key) && any(cellfun(@(w) same(metadata.(key), w), wanted));
+    if ~yes
+      return
+    end
+  end
+end
+
+function yes = same(found, wanted)
+  % A text equals a text only: isequal('a', 97) is true.
+  yes = ischar(found) == ischar(wanted) && isequal(found, wanted);
+end

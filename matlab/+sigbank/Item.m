@@ -1,0 +1,71 @@
+classdef Item < handle
+  % Item  An item of a JBOF data set, read-only: metadata, and arrays by name. See sigbank.DataSet.
+
+  properties (SetAccess = private)
+    directory % where it is
+    name      % its folder's name
+    metadata  % its metadata, a struct
+  end
+
+  methods
+    function self = Item(directory)
+      self.directory = directory;
+      parts = regexp(directory, '[^/\\]+', 'match');
+      self.name = parts{end};
+      self.metadata = sigbank.readJSON(fullfile(directory, '_metadata.json'));
+    end
+
+    function yes = hasArray(self, name)
+      % Whether there is an array of this name.
+      yes = sigbank.isName(name) && ~strcmp(name, '_metadata') && exist(fullfile(self.directory, [name '.json']), 'file') == 2;
+    end
+
+    function [data, metadata] = getArray(self, name)
+      % The array of this name, and its metadata (with samplerate for audio). Audio is double in [-1, 1), frames in rows and channels
+      % in columns. sigbank:notFound where there is none, or its file is gone.
+      if ~self.hasArray(name)
+        error('sigbank:notFound', '%s: there is no array ''%s''', self.directory, name);
+      end
+      metadata = sigbank.readJSON(fullfile(self.directory, [name '.json']));
+      file = '';
+      for key = {'x_filename', '_filename'}
+        if isfield(metadata, key{1})
+          file = metadata.(key{1});
+          metadata = rmfield(metadata, key{1});
+        end
+      end
+      for key = {'x_sigbank', '_sigbank'} % What other readers restore shapes by.
+        if isfield(metadata, key{1})
+          metadata = rmfield(metadata, key{1});
+        end
+      end
+      % Old data name a longer path, of which only the last part counts.
+      parts = regexp(file, '[^/\\]+', 'match');
+      if isempty(parts) || any(strcmp(parts{end}, {'.', '..'}))
+        error('sigbank:corrupt', '%s: the document of the array ''%s'' names no file', self.directory, name);
+      end
+      path = fullfile(self.directory, parts{end});
+      if exist(path, 'file') ~= 2
+        error('sigbank:notFound', '%s: the file of the array ''%s'' is gone', path, name);
+      end
+      data = sigbank.readArray(path, name);
+    end
+
+    function names = arrayNames(self)
+      % The names of the arrays, sorted, as a cell array.
+      entries = dir(fullfile(self.directory, '*.json'));
+      names = sort(regexprep({entries.name}, '\.json$', ''));
+      names = names(cellfun(@(n) self.hasArray(n), names));
+    end
+
+    function arrays = allArrays(self)
+      % All arrays: a cell array with rows {name, data, metadata}, sorted by name.
+      names = self.arrayNames();
+      arrays = cell(numel(names), 3);
+      for k = 1:numel(names)
+        [data, metadata] = self.getArray(names{k});
+        arrays(k, :) = {names{k}, data, metadata};
+      end
+    end
+  end
+end
