@@ -413,3 +413,81 @@ def signal_publish(
     compat: bool = False,
 ) -> SignalDataset:
     """Publish shards as a dataset."""
+
+@final
+class MappedFile:
+    """A file's bytes under a writable array; the file never changes."""
+
+@final
+class JbofDataset:
+    """A data set of the JBOF layout, its items and arrays by name. Errors are those of `sigbank.jbof.errors`."""
+
+    @staticmethod
+    def open(path: str | PathLike[str], readonly: bool, durable: bool) -> JbofDataset:
+        """Opens a data set in a directory."""
+    @staticmethod
+    def create(path: str | PathLike[str], metadata: Any, itemformat: str | None, durable: bool) -> JbofDataset:
+        """Creates an empty data set."""
+    def delete(self) -> None:
+        """Deletes the whole directory."""
+    @property
+    def path(self) -> str:
+        """Where it is."""
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+    @property
+    def readonly(self) -> bool:
+        """Whether it was opened to read only."""
+    def document(self) -> bytes:
+        """The document of the data set's metadata as it stands."""
+    def hash(self) -> str:
+        """The hex MD5 of all items."""
+    def item_names(self) -> list[str]:
+        """The names of all items, sorted."""
+    def has_item(self, item: str) -> bool:
+        """Whether there is an item of this name."""
+    def add_item(self, item: str | None, metadata: Any) -> str:
+        """Adds an empty item; gives its name."""
+    def delete_item(self, item: str) -> None:
+        """Deletes an item with all its arrays."""
+    def item_document(self, item: str) -> bytes:
+        """The document of an item's metadata as it stands."""
+    def find(self, query: list[tuple[str, list[Any]]], limit: int | None) -> list[tuple[str, bytes, bool]]:
+        """The items whose metadata have, for each key, one of the values given for it: names, documents, and whether that is certain."""
+    def array_names(self, item: str) -> list[str]:
+        """The names of an item's arrays, sorted."""
+    def has_array(self, item: str, name: str) -> bool:
+        """Whether an item has an array of this name."""
+    def array(
+        self, item: str, name: str
+    ) -> tuple[
+        str,
+        bytes,
+        str,
+        tuple[np.ndarray[Any, np.dtype[np.uint8]], int, str, tuple[int, ...], bool] | None,
+        tuple[list[int], str | None] | None,
+        int | None,
+    ]:
+        """An array: its file, its document, the file's name, its elements (memory, offset, dtype, shape, Fortran order; None for what NumPy
+        is to read), the shape and dtype that the file does not hold, and the samplerate that it does."""
+    def add_array(
+        self,
+        item: str,
+        name: str,
+        array: np.ndarray[Any, Any],
+        metadata: Any,
+        *,
+        fileformat: str,
+        header: bytes | None,
+        samplerate: int | None,
+        subtype: str | None,
+        lossy: bool,
+    ) -> str | None:
+        """Adds an array: what its file does not hold is told. `header` stands before the elements where it is not the core's to write."""
+    def add_file(self, item: str, name: str, path: str | PathLike[str], metadata: Any, checked: bool) -> None:
+        """Adds a copy of a file as an array. `checked` where NumPy found it to be an array already."""
+    def delete_array(self, item: str, name: str) -> None:
+        """Deletes an array."""
+    def array_stamp(self, item: str, name: str) -> tuple[int, int, int] | None:
+        """What changes when an array is replaced: None where it is not there, or where that cannot be told cheaply."""

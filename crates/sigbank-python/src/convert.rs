@@ -31,6 +31,44 @@ impl Buffer {
         let (start, len) = (memory.as_mut_ptr() as usize, memory.len());
         Self { _memory: memory, start, len }
     }
+    fn memory(&self) -> Memory {
+        (self.start, self.len)
+    }
+}
+
+/// A file's bytes, mapped so that a page is copied when it is written to and the file never changes. It needs no open file. Whoever cuts
+/// the file short meanwhile makes reading its end a bus error: JBOF's files are replaced and deleted, never changed.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct MappedFile {
+    start: usize,
+    len: usize,
+}
+
+impl MappedFile {
+    /// Maps the first `len` bytes of a file, which has so many.
+    pub fn of(file: &std::fs::File, len: usize) -> std::io::Result<Self> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        // SAFETY: a private mapping at an address that the system chooses touches no memory in use.
+        let start = unsafe {
+            let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+            mmap(std::ptr::null_mut(), len, prot, flags, file, 0)?
+        };
+        Ok(Self { start: start as usize, len })
+    }
+
+    /// All bytes as a writable array.
+    pub fn bytes<'py>(mapping: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let held = mapping.get();
+        let descr = numpy::dtype::<u8>(mapping.py()).unbind();
+        view(mapping.as_any(), (held.start, held.len), &descr, 0, held.len, &mut [held.len as npy_intp])
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this object's own, and the arrays over it are gone: each keeps it alive as its base.
+        let _ = unsafe { rustix::mm::munmap(self.start as *mut c_void, self.len) };
+    }
 }
 
 /// How the arrays of a field look.
@@ -50,41 +88,45 @@ impl ArrayKind {
     }
 
     /// All rows of a buffer as one array.
-    pub fn batch<'py>(&mut self, py: Python<'py>, buffer: &Bound<'py, Buffer>, rows: usize) -> PyResult<Bound<'py, PyAny>> {
+    pub fn batch<'py>(&mut self, _py: Python<'py>, buffer: &Bound<'py, Buffer>, rows: usize) -> PyResult<Bound<'py, PyAny>> {
         if let Some(first) = self.dims.first_mut() {
             *first = rows as npy_intp;
         }
-        view(py, buffer, &self.descr, 0, rows.saturating_mul(self.row), &mut self.dims)
+        view(buffer.as_any(), buffer.get().memory(), &self.descr, 0, rows.saturating_mul(self.row), &mut self.dims)
     }
 
     /// One row of a buffer as an array.
-    pub fn row<'py>(&mut self, py: Python<'py>, buffer: &Bound<'py, Buffer>, row: usize) -> PyResult<Bound<'py, PyAny>> {
-        view(py, buffer, &self.descr, row.saturating_mul(self.row), self.row, self.dims.get_mut(1..).unwrap_or_default())
+    pub fn row<'py>(&mut self, _py: Python<'py>, buffer: &Bound<'py, Buffer>, row: usize) -> PyResult<Bound<'py, PyAny>> {
+        let dims = self.dims.get_mut(1..).unwrap_or_default();
+        view(buffer.as_any(), buffer.get().memory(), &self.descr, row.saturating_mul(self.row), self.row, dims)
     }
 }
 
-/// A writable array over `len` bytes of a buffer from `at` on, whose dtype and `dims` take exactly that many.
+/// Writable memory that an object of Python's keeps: where it begins, and its length.
+type Memory = (usize, usize);
+
+/// A writable array over `len` bytes of `owner`'s memory from `at` on, whose dtype and `dims` take exactly that many.
 fn view<'py>(
-    py: Python<'py>,
-    buffer: &Bound<'py, Buffer>,
+    owner: &Bound<'py, PyAny>,
+    (start, held): Memory,
     descr: &Py<PyArrayDescr>,
     at: usize,
     len: usize,
     dims: &mut [npy_intp],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let held = buffer.get();
-    if at.checked_add(len).is_none_or(|end| end > held.len) {
-        return Err(PyValueError::new_err(format!("an array of {len} bytes at {at} in a buffer of {}", held.len)));
+    let py = owner.py();
+    if at.checked_add(len).is_none_or(|end| end > held) {
+        return Err(PyValueError::new_err(format!("an array of {len} bytes at {at} in a buffer of {held}")));
     }
-    // SAFETY: the bytes lie in `buffer` (checked above), which the array keeps alive as its base; no Rust code touches them
-    // any more, since `Buffer` hands its memory out to arrays only. NewFromDescr takes over one reference to the dtype,
+    // SAFETY: the bytes lie in the memory of `owner` (checked above), which the array keeps alive as its base; no Rust code touches
+    // them any more, since `Buffer` and `MappedFile` hand theirs out to arrays only. NewFromDescr takes over one reference to the dtype,
     // SetBaseObject one to the buffer. `dims` outlives the call, which copies it.
     unsafe {
         let array_type = npyffi::get_type_object(py, NpyTypes::PyArray_Type);
         // Rows begin at multiples of the item size in memory that is aligned to 64 bytes. NumPy takes the flags as they are.
         let both = if dims.len() <= 1 { NPY_ARRAY_F_CONTIGUOUS } else { 0 };
         let flags = NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS | both;
-        let data = (held.start + at) as *mut c_void;
+        let data = (start + at) as *mut c_void;
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
             array_type,
@@ -97,7 +139,7 @@ fn view<'py>(
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), buffer.clone().into_any().into_ptr()) < 0 {
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.clone().into_ptr()) < 0 {
             return Err(PyErr::fetch(py));
         }
         Ok(array)

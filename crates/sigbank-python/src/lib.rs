@@ -5,6 +5,7 @@ mod dataset;
 mod errors;
 mod give;
 mod iterate;
+mod jbof;
 mod sedpack;
 mod signal;
 mod tools;
@@ -35,5 +36,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tools::checksum, m)?)?;
     m.add_function(wrap_pyfunction!(tools::checksum_file, m)?)?;
     m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)?;
+    jbof::register(m)?;
     signal::register(m)
 }

@@ -53,6 +53,55 @@ pub fn to_bytes(array: &Array) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Where an npy file has its elements, and what they are.
+///
+/// ```
+/// use sigbank_format::array::npy;
+/// let file = [npy::header(&">i2".parse()?, &[2])?, vec![0, 1, 0, 2]].concat();
+/// let place = npy::locate(&bytes::Bytes::from(file))?;
+/// assert_eq!((place.dtype.to_string().as_str(), &place.shape[..], place.fortran_order, place.start), (">i2", &[2][..], false, 128));
+/// # Ok::<(), sigbank_format::FormatError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Place {
+    /// Element type as stored.
+    pub dtype: DType,
+    /// Elements along each axis.
+    pub shape: Vec<usize>,
+    /// Whether the first axis varies fastest.
+    pub fortran_order: bool,
+    /// The first element's offset in bytes.
+    pub start: u64,
+}
+
+/// Reads the header alone, and checks that the file is long enough for what it declares: for whoever maps the elements.
+///
+/// # Errors
+/// Corrupt for a damaged header or a file that was cut short; Unsupported for object arrays and structured dtypes.
+pub fn locate(src: &dyn ReadAt) -> Result<Place> {
+    let Header { dtype, fortran_order, shape, data_start: start } = checked_header(src)?.0;
+    Ok(Place { dtype, shape, fortran_order, start })
+}
+
+/// The header, and how many bytes follow the elements.
+fn checked_header(src: &dyn ReadAt) -> Result<(Header, u64)> {
+    let header = Header::read(src)?;
+    let wanted = byte_len(&header.dtype, &header.shape)? as u64;
+    // Elements of no width take no bytes, but their count is to be possible all the same.
+    byte_len(&DType::new(Kind::Bool, 1)?, &header.shape)?;
+    let found = src.size().saturating_sub(header.data_start);
+    if found < wanted {
+        return Err(FormatError::corrupt(format!(
+            "an npy array of {} with shape {:?} takes {wanted} bytes after its header, a file of {} in all, but the file has {}: it was cut short",
+            header.dtype.name(),
+            header.shape,
+            header.data_start + wanted,
+            src.size()
+        )));
+    }
+    Ok((header, found - wanted))
+}
+
 /// An npy file that is open for reading.
 pub(crate) struct NpyReader {
     src: Arc<dyn ReadAt>,
@@ -63,20 +112,7 @@ pub(crate) struct NpyReader {
 impl NpyReader {
     /// Reads the header, and checks that the file is long enough for what it declares.
     pub(crate) fn new(src: Arc<dyn ReadAt>) -> Result<Self> {
-        let header = Header::read(&*src)?;
-        let wanted = byte_len(&header.dtype, &header.shape)? as u64;
-        // Elements of no width take no bytes, but their count is to be possible all the same.
-        byte_len(&DType::new(Kind::Bool, 1)?, &header.shape)?;
-        let found = src.size().saturating_sub(header.data_start);
-        if found < wanted {
-            return Err(FormatError::corrupt(format!(
-                "an npy array of {} with shape {:?} takes {wanted} bytes after its header, a file of {} in all, but the file has {}: it was cut short",
-                header.dtype.name(),
-                header.shape,
-                header.data_start + wanted,
-                src.size()
-            )));
-        }
+        let (header, trailing_bytes) = checked_header(&*src)?;
         let info = ArrayInfo {
             format: Format::Npy,
             dtype: header.dtype.clone().with_order(ByteOrder::Little),
@@ -84,7 +120,7 @@ impl NpyReader {
             shape: header.shape.clone(),
             audio: None,
             incomplete: None,
-            trailing_bytes: found - wanted,
+            trailing_bytes,
         };
         Ok(Self { src, header, info })
     }

@@ -7,9 +7,10 @@ use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
 use crate::store::{DirEntry, LocalStore, Store, exists};
 use crate::uri::RelPath;
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use sigbank_format::model::json::Json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a new data set is made with.
@@ -40,6 +41,7 @@ pub struct Dataset(Arc<Inner>);
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) store: Arc<dyn Store>,
+    pub(super) root: Option<PathBuf>,
     pub(super) writer: Option<Writer>,
 }
 
@@ -53,7 +55,8 @@ impl Dataset {
             Code::NotFound => nothing().at(root.display()),
             _ => e,
         })?;
-        Self::open_store(Arc::new(write::private(store)?))
+        let path = store.root().to_owned();
+        Self::opened(Arc::new(write::private(store)?), Some(path))
     }
 
     /// Opens the data set in a store to read it.
@@ -61,9 +64,13 @@ impl Dataset {
     /// # Errors
     /// Those of [`Dataset::open`].
     pub fn open_store(store: Arc<dyn Store>) -> Result<Self> {
+        Self::opened(store, None)
+    }
+
+    fn opened(store: Arc<dyn Store>, root: Option<PathBuf>) -> Result<Self> {
         let found = exists(&*store, &RelPath::parse(ROOT)?)?;
         let location = store.location();
-        if found { Ok(Self(Arc::new(Inner { store, writer: None }))) } else { Err(nothing().at(location)) }
+        if found { Ok(Self(Arc::new(Inner { store, root, writer: None }))) } else { Err(nothing().at(location)) }
     }
 
     /// Opens the data set in a directory to read and write it, and puts right what killed processes left.
@@ -74,7 +81,7 @@ impl Dataset {
         let read = Self::open(root)?;
         let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable);
         writer.recover_all()?;
-        Ok(Self(Arc::new(Inner { store: Arc::clone(&read.0.store), writer: Some(writer) })))
+        Ok(Self(Arc::new(Inner { store: Arc::clone(&read.0.store), root: read.0.root.clone(), writer: Some(writer) })))
     }
 
     /// Creates an empty data set and opens it to write. It is visible as a whole.
@@ -93,7 +100,7 @@ impl Dataset {
     /// ```
     pub fn create(root: &Path, creation: &Creation) -> Result<Self> {
         let itemformat = creation.itemformat.clone().map_or(Value::Null, Value::String);
-        write::create(root, &documents::write(&creation.metadata, Some((ITEMFORMAT, itemformat)))?, creation.durable)?;
+        write::create(root, &documents::write(&creation.metadata, [(ITEMFORMAT, itemformat)])?, creation.durable)?;
         Self::open_to_write(root, creation.durable)
     }
 
@@ -119,6 +126,10 @@ impl Dataset {
         let location = self.location();
         location.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
     }
+    /// The directory, for a data set on a local disk.
+    pub fn local_root(&self) -> Option<&Path> {
+        self.0.root.as_deref()
+    }
     /// Whether it can be written to through this object.
     pub fn is_writable(&self) -> bool {
         self.0.writer.is_some()
@@ -127,7 +138,14 @@ impl Dataset {
     fn document(&self) -> Result<Map<String, Value>> {
         documents::read(&*self.0.store, &RelPath::parse(ROOT)?)
     }
-    /// Its metadata, an object.
+    /// The document as it stands, `_itemformat` included: Python's JSON has numbers (NaN, infinities) that JSON has not.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn document_text(&self) -> Result<Bytes> {
+        documents::text(&*self.0.store, &RelPath::parse(ROOT)?)
+    }
+    /// Its metadata, an object; numbers that are none (NaN, infinities) are null.
     ///
     /// # Errors
     /// `Corrupt` where the document is no JSON object.
@@ -210,7 +228,7 @@ impl Dataset {
                 &random
             }
         };
-        writer.add_item(&names::item(name)?, &documents::write(metadata, None)?)?;
+        writer.add_item(&names::item(name)?, &documents::write(metadata, [])?)?;
         Ok(Item::new(Arc::clone(&self.0), name))
     }
 

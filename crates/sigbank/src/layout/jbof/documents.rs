@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use sigbank_format::model::json::{Json, Limits};
 
@@ -11,16 +12,51 @@ pub(super) const ITEMFORMAT: &str = "_itemformat";
 /// The key of an array's document that is not metadata.
 pub(super) const FILENAME: &str = "_filename";
 
+/// The key of an array's document that says what the file's format could not hold: see [`Kept`](super::Kept).
+pub(super) const KEPT: &str = "_sigbank";
+
+/// A document's bytes.
+pub(super) fn text(store: &dyn Store, path: &RelPath) -> Result<Bytes> {
+    store.get_at_most(path, Limits::default().max_bytes).map_err(|e| e.at(store.locate(path)))
+}
+
 /// An object of a document.
 pub(super) fn read(store: &dyn Store, path: &RelPath) -> Result<Map<String, Value>> {
-    let parse = || {
-        let limits = Limits::default();
-        match Json::parse(&store.get_at_most(path, limits.max_bytes)?, &limits)?.to_value()? {
-            Value::Object(object) => Ok(object),
-            other => Err(Error::corrupt(format!("a JSON object is expected, found {}", kind(&other)))),
-        }
-    };
-    parse().map_err(|e: Error| e.at(store.locate(path)))
+    object(&text(store, path)?).map_err(|e| e.at(store.locate(path)))
+}
+
+/// The object that a document's bytes are.
+pub(super) fn object(text: &[u8]) -> Result<Map<String, Value>> {
+    match parse(text)?.to_value()? {
+        Value::Object(object) => Ok(object),
+        other => Err(Error::corrupt(format!("a JSON object is expected, found {}", kind(&other)))),
+    }
+}
+
+/// A document's value. The words NaN, Infinity and -Infinity, which Python writes although JSON has no such numbers, are null.
+fn parse(text: &[u8]) -> Result<Json> {
+    let limits = Limits::default();
+    let strict = Json::parse(text, &limits);
+    let words = strict.is_err() && text.iter().any(|&byte| matches!(byte, b'N' | b'I'));
+    Ok(if words { Json::parse(&without_words(text), &limits).or(strict)? } else { strict? })
+}
+
+fn without_words(text: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest, mut quoted) = (Vec::with_capacity(text.len()), text, false);
+    while let Some((&byte, after)) = rest.split_first() {
+        let word = [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| !quoted && rest.starts_with(word));
+        let (kept, next) = match (word, byte) {
+            (Some(word), _) => (&b"null"[..], rest.get(word.len()..)),
+            (_, b'\\') if quoted => (rest.get(..2).unwrap_or(rest), rest.get(2..)),
+            _ => {
+                quoted ^= byte == b'"';
+                (rest.get(..1).unwrap_or_default(), Some(after))
+            }
+        };
+        out.extend_from_slice(kept);
+        rest = next.unwrap_or_default();
+    }
+    out
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -34,24 +70,22 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A document of the user's metadata and one key of ours, as the reference writes it: keys sorted, an indent of two spaces, ASCII, no last
+/// A document of the user's metadata and keys of ours, as the reference writes it: keys sorted, an indent of two spaces, ASCII, no last
 /// line feed.
 ///
 /// # Errors
 /// `Invalid` where the metadata are no object, or have the key themselves.
-pub(super) fn write(metadata: &Json, ours: Option<(&str, Value)>) -> Result<Vec<u8>> {
+pub(super) fn write<'a>(metadata: &Json, ours: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Vec<u8>> {
     let Value::Object(mut object) = metadata.to_value()? else {
         return Err(Error::invalid("metadata are a JSON object (in Python: a dict)"));
     };
-    for key in [ITEMFORMAT, FILENAME] {
+    for key in [ITEMFORMAT, FILENAME, KEPT] {
         if object.contains_key(key) {
             return Err(Error::invalid(format!("the metadata have the key {key:?}, which the layout keeps for itself"))
                 .remedy("name it otherwise"));
         }
     }
-    if let Some((key, value)) = ours {
-        object.insert(key.to_owned(), value);
-    }
+    object.extend(ours.into_iter().map(|(key, value)| (key.to_owned(), value)));
     let mut text = String::new();
     Json::from_value(&Value::Object(object))?.write_indented(&mut text);
     Ok(ascii(&text))
@@ -76,11 +110,14 @@ mod tests {
     #[test]
     fn documents_are_written_as_python_writes_them() {
         let json = Json::parse("{\"é\": [1, {}], \"b\": \"𝄞\u{7f}\\n\", \"a\": 1e-7}".as_bytes(), &Limits::default()).unwrap();
-        let written = String::from_utf8(write(&json, Some((FILENAME, "x.npy".into()))).unwrap()).unwrap();
+        let written = String::from_utf8(write(&json, [(FILENAME, "x.npy".into())]).unwrap()).unwrap();
         let expected = "{\n  \"_filename\": \"x.npy\",\n  \"a\": 1e-07,\n  \"b\": \"\\ud834\\udd1e\\u007f\\n\",\n  \"\\u00e9\": [\n    1,\n    {}\n  ]\n}";
         assert_eq!(written, expected);
+        let odd = br#"{"a": NaN, "b": [Infinity, -Infinity], "NaN": "NaN \" -Infinity"}"#;
+        assert_eq!(parse(odd).unwrap().as_str(), r#"{"NaN":"NaN \" -Infinity","a":null,"b":[null,null]}"#);
+        assert!(parse(b"{\"a\": NaN, }").is_err() && parse(b"[N").is_err());
         let taken = Json::parse(br#"{"_filename": 1}"#, &Limits::default()).unwrap();
-        assert!(write(&taken, None).unwrap_err().message().contains("_filename"));
-        assert!(write(&Json::NULL, None).is_err());
+        assert!(write(&taken, []).unwrap_err().message().contains("_filename"));
+        assert!(write(&Json::NULL, []).is_err());
     }
 }

@@ -1,14 +1,16 @@
 //! An item and its arrays.
 
 use super::dataset::Inner;
-use super::documents::{self, FILENAME};
+use super::documents::{self, FILENAME, KEPT};
 use super::write::ArrayFile;
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, StoreFile, exists};
+use crate::store::{DirEntry, ReadAt, StoreFile, exists};
 use crate::uri::RelPath;
-use serde_json::Value;
-use sigbank_format::array::{self, ArrayReader, Format, Options};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sigbank_format::array::{self, ArrayReader, Format, Options, mat};
+use sigbank_format::model::DType;
 use sigbank_format::model::json::Json;
 use std::sync::Arc;
 
@@ -38,16 +40,23 @@ impl Item {
     pub fn location(&self) -> String {
         self.dir().map_or_else(|_| self.name.clone(), |dir| self.inner.store.locate(&dir))
     }
-    /// Its metadata, an object.
+    /// The document of its metadata as it stands: Python's JSON has numbers (NaN, infinities) that JSON has not.
+    ///
+    /// # Errors
+    /// `NotFound` where the item was deleted.
+    pub fn document_text(&self) -> Result<Bytes> {
+        documents::text(&*self.inner.store, &self.dir()?.join(ROOT)?).map_err(|e| match e.code() {
+            Code::NotFound => Error::not_found(format!("there is no item {:?}", self.name)).at(self.inner.store.location()),
+            _ => e,
+        })
+    }
+    /// Its metadata, an object; numbers that are none (NaN, infinities) are null.
     ///
     /// # Errors
     /// `NotFound` where the item was deleted; `Corrupt` where the document is no JSON object.
     pub fn metadata(&self) -> Result<Json> {
-        let document = documents::read(&*self.inner.store, &self.dir()?.join(ROOT)?).map_err(|e| match e.code() {
-            Code::NotFound => Error::not_found(format!("there is no item {:?}", self.name)).at(self.inner.store.location()),
-            _ => e,
-        })?;
-        Ok(Json::from_value(&Value::Object(document))?)
+        let object = documents::object(&self.document_text()?).map_err(|e| e.at(self.location()))?;
+        Ok(Json::from_value(&Value::Object(object))?)
     }
 
     /// The names of its arrays, sorted.
@@ -89,12 +98,20 @@ impl Item {
         let missing = || Error::not_found(format!("there is no array {name:?} in the item {:?}", self.name)).at(self.location());
         names::array(name).map_err(|_| missing())?;
         let path = self.document_path(name)?;
-        let mut document = documents::read(&*self.inner.store, &path).map_err(|e| match e.code() {
+        let text = documents::text(&*self.inner.store, &path).map_err(|e| match e.code() {
             Code::NotFound => missing(),
             _ => e,
         })?;
-        let file = file_of(document.remove(FILENAME).as_ref()).map_err(|e| e.at(self.inner.store.locate(&path)))?;
+        let read = || -> Result<_> {
+            let mut document = documents::object(&text)?;
+            let file = file_of(document.remove(FILENAME).as_ref())?;
+            let kept = document.remove(KEPT).map(|kept| Kept::read(&kept)).transpose()?;
+            Ok((document, file, kept))
+        };
+        let (document, file, kept) = read().map_err(|e| e.at(self.inner.store.locate(&path)))?;
         Ok(ArrayEntry {
+            text,
+            kept,
             inner: Arc::clone(&self.inner),
             name: name.to_owned(),
             path: self.dir()?.join(&file)?,
@@ -108,10 +125,27 @@ impl Item {
     /// `ReadOnly` for a data set that was opened to read; `AlreadyExists` where the name is taken; `NotFound` where the item was deleted;
     /// `Invalid` for a name that is not one path component and for metadata that are no object or hold a key of the layout's own.
     pub fn add_array(&self, name: &str, file: &ArrayFile<'_>, metadata: &Json) -> Result<ArrayEntry> {
+        self.add_array_keeping(name, file, metadata, None)
+    }
+
+    /// As [`Item::add_array`], with what the file's format cannot hold of the array.
+    ///
+    /// # Errors
+    /// Those of [`Item::add_array`].
+    pub fn add_array_keeping(
+        &self,
+        name: &str,
+        file: &ArrayFile<'_>,
+        metadata: &Json,
+        kept: Option<&Kept>,
+    ) -> Result<ArrayEntry> {
         let writer = self.inner.writer()?;
         names::array(name)?;
         let file_name = format!("{name}.{}", file.extension());
-        let document = documents::write(metadata, Some((FILENAME, file_name.as_str().into())))?;
+        let document = documents::write(
+            metadata,
+            [Some((FILENAME, file_name.as_str().into())), kept.map(|kept| (KEPT, kept.json()))].into_iter().flatten(),
+        )?;
         writer.add_array(&self.dir()?, name, &file_name, file, &document)?;
         self.array(name)
     }
@@ -143,6 +177,43 @@ pub(super) fn file_of(value: Option<&Value>) -> Result<String> {
     }
 }
 
+/// What a file's format cannot hold of an array, and its document therefore says (under `_sigbank`, which is no metadata; the reference
+/// package takes it for some): wav has (n,) for (n, 1), mat at least two axes, and neither bool nor float16.
+///
+/// ```
+/// use sigbank::layout::jbof::Kept;
+/// let kept = Kept { shape: vec![3], dtype: Some("float16".parse()?) };
+/// assert_eq!(kept.shape, [3]);
+/// # Ok::<(), sigbank::format::FormatError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The array's shape, of as many elements as the file has.
+    pub shape: Vec<usize>,
+    /// Its dtype, where it is another than the file's.
+    pub dtype: Option<DType>,
+}
+
+impl Kept {
+    fn json(&self) -> Value {
+        match &self.dtype {
+            Some(dtype) => json!({"shape": self.shape, "dtype": dtype.to_string()}),
+            None => json!({"shape": self.shape}),
+        }
+    }
+    fn read(value: &Value) -> Result<Self> {
+        let shape = value.get("shape").and_then(Value::as_array).and_then(|lengths| {
+            lengths.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect::<Option<Vec<_>>>()
+        });
+        let dtype = match value.get("dtype") {
+            Some(Value::String(name)) => Some(name.parse::<DType>()?),
+            _ => None,
+        };
+        let shape = shape.ok_or_else(|| Error::corrupt(format!("{KEPT} is {value}, which gives no shape")))?;
+        Ok(Self { shape, dtype })
+    }
+}
+
 /// An array: where it is, and its metadata. Its elements are read by [`ArrayEntry::open`].
 #[derive(Debug, Clone)]
 pub struct ArrayEntry {
@@ -150,6 +221,8 @@ pub struct ArrayEntry {
     name: String,
     path: RelPath,
     metadata: Json,
+    text: Bytes,
+    kept: Option<Kept>,
 }
 
 impl ArrayEntry {
@@ -160,6 +233,14 @@ impl ArrayEntry {
     /// Its metadata, an object.
     pub fn metadata(&self) -> &Json {
         &self.metadata
+    }
+    /// Its document as it stands, with the layout's own keys: Python's JSON has numbers (NaN, infinities) that JSON has not.
+    pub fn document_text(&self) -> &Bytes {
+        &self.text
+    }
+    /// What its file does not hold of it.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
     /// Its file, relative to the data set.
     pub fn path(&self) -> &RelPath {
@@ -196,7 +277,17 @@ impl ArrayEntry {
     /// # Errors
     /// `NotFound` where the file is gone; those of [`array::open_with`].
     pub fn open(&self, options: Options) -> Result<Box<dyn ArrayReader>> {
-        let format = self.format()?;
-        array::open_with(self.file()?, format, options).map_err(|e| Error::from(e).at(self.location()))
+        self.open_source(self.file()?, options)
+    }
+    /// As [`ArrayEntry::open`], from the file's bytes wherever they are.
+    ///
+    /// # Errors
+    /// Those of [`array::open_with`].
+    pub fn open_source(&self, src: Arc<dyn ReadAt>, options: Options) -> Result<Box<dyn ArrayReader>> {
+        let opened = match self.format()? {
+            Format::Mat => mat::open(src, &self.name),
+            format => array::open_with(src, format, options),
+        };
+        opened.map_err(|e| Error::from(e).at(self.location()))
     }
 }

@@ -37,13 +37,15 @@ mod documents;
 mod hash;
 mod item;
 mod names;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use dataset::{Creation, Dataset};
-pub use item::{ArrayEntry, Item};
+pub use item::{ArrayEntry, Item, Kept};
 pub use names::{is_array_extension, is_litter};
+pub use scan::{Catalog, Described};
 pub use write::ArrayFile;
 
 /// The metadata document of a data set and of an item.

@@ -1,0 +1,259 @@
+//! Arrays between NumPy and files.
+
+use super::dataset::unknown;
+use super::errors::{of_class, raise};
+use crate::convert::{MappedFile, shared_bytes};
+use bytes::Bytes;
+use numpy::{PyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use serde_json::Value;
+use sigbank::format::array::npy::{self, Place};
+use sigbank::format::array::{self, EncodeOptions, Encoded, Format, Options, Subtype};
+use sigbank::format::error::{FormatError, FormatErrorKind};
+use sigbank::format::model::json::Json;
+use sigbank::format::model::{Array, ByteOrder, DType};
+use sigbank::format::read_at::ReadAt;
+use sigbank::layout::jbof::{ArrayEntry, ArrayFile, Dataset, Kept};
+use sigbank::{Code, Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Files from this size on are mapped: below it, reading costs less than the mapping's page faults.
+const WORTH_MAPPING: u64 = 128 << 10;
+
+/// An array that is to be added.
+pub struct New<'a> {
+    pub name: &'a str,
+    pub metadata: Json,
+    pub format: Format,
+    pub samplerate: Option<u32>,
+    pub subtype: Option<Subtype>,
+    pub lossy: bool,
+}
+
+/// The format of a `fileformat`.
+pub fn format(name: &str) -> PyResult<Format> {
+    Format::ALL.into_iter().find(|format| format.extension() == name).ok_or_else(|| {
+        let known = Format::ALL.map(Format::extension).join(", ");
+        of_class("UnknownFormatError", format!("the fileformat {name:?} is not known: give one of {known}"))
+    })
+}
+
+/// The subtype of libsndfile's name.
+pub fn subtype(name: &str) -> PyResult<Subtype> {
+    use Subtype::{Double, Float, Pcm16, Pcm24, Pcm32, PcmS8, PcmU8, Vorbis};
+    let all = [PcmU8, PcmS8, Pcm16, Pcm24, Pcm32, Float, Double, Vorbis];
+    let known = || all.map(|subtype| subtype.to_string()).join(", ");
+    all.into_iter().find(|subtype| subtype.to_string() == name).ok_or_else(|| unknown("subtype", name, &known()))
+}
+
+/// Adds an array; gives what its file does not hold, in words.
+pub fn add(
+    py: Python<'_>,
+    dataset: &Dataset,
+    item: &str,
+    new: New<'_>,
+    array: &Bound<'_, PyUntypedArray>,
+    header: Option<&[u8]>,
+) -> PyResult<Option<String>> {
+    let data = shared_bytes(array)?;
+    let dtype = array.dtype().getattr(intern!(py, "str"))?.extract::<String>()?;
+    let shape = array.shape().to_vec();
+    let work = || -> Result<Option<String>> {
+        let item = dataset.item(item)?;
+        let extension = new.format.extension();
+        let Some(header) = header else {
+            let dtype = dtype.parse::<DType>().map_err(|e| Error::from(e).within(format!("the array {:?}", new.name)))?;
+            let array = Array::new(dtype, shape, data)?;
+            let options = EncodeOptions { name: new.name, sample_rate: new.samplerate, subtype: new.subtype, lossy: new.lossy };
+            let file = array::encode(new.format, &array, &options)
+                .map_err(|e| Error::from(e).within(format!("the array {:?}", new.name)))?;
+            let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
+            let kept = kept(new.format, &array, &file, new.name)?;
+            item.add_array_keeping(new.name, &ArrayFile::new(extension, &parts), &new.metadata, kept.as_ref())?;
+            return Ok(file.loss.map(|loss| loss.to_string()));
+        };
+        item.add_array(new.name, &ArrayFile::new(extension, &[header, &data]), &new.metadata)?;
+        Ok(None)
+    };
+    py.detach(work).map_err(raise)
+}
+
+/// What a file does not hold of an array's shape and dtype.
+fn kept(format: Format, array: &Array, file: &Encoded, name: &str) -> Result<Option<Kept>> {
+    let shape = array.shape().to_vec();
+    match (format, file.parts.first()) {
+        (Format::Npy, _) => Ok(None),
+        (Format::Mat, Some(bytes)) => {
+            let reader = array::mat::open(Arc::new(bytes.clone()), name)?;
+            let native = array.dtype().clone().with_order(ByteOrder::Little);
+            let dtype = (reader.info().dtype != native).then_some(native);
+            Ok((dtype.is_some() || reader.info().shape != shape).then_some(Kept { shape, dtype }))
+        }
+        // One channel is read as (frames,).
+        _ => Ok(matches!(shape[..], [_, 1]).then_some(Kept { shape, dtype: None })),
+    }
+}
+
+/// A file anywhere on the disk.
+struct OnDisk {
+    file: File,
+    len: u64,
+}
+
+impl ReadAt for OnDisk {
+    fn size(&self) -> u64 {
+        self.len
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), FormatError> {
+        Ok(self.file.read_exact_at(buf, offset)?)
+    }
+}
+
+/// Adds a copy of a file, whose content decides what it is: a file of wav named `.flac` becomes one named `.wav`. Of audio, the sample rate
+/// that the file says is in the metadata.
+///
+/// `checked` where NumPy found it to be an array already.
+pub fn add_file(
+    py: Python<'_>,
+    dataset: &Dataset,
+    item: &str,
+    name: &str,
+    path: &Path,
+    metadata: &Json,
+    checked: bool,
+) -> PyResult<()> {
+    let (src, format) = py.detach(|| look(path)).map_err(raise)?;
+    let format = format.ok_or_else(|| {
+        let known = Format::ALL.map(Format::extension).join(", ");
+        let what = format!("{}: this is no array: files of {known} can be added", path.display());
+        of_class("UnknownFormatError", what)
+    })?;
+    let add = || -> Result<()> {
+        let mut metadata = metadata.clone();
+        if !checked {
+            let src = Arc::new(src);
+            let opened = match format {
+                Format::Mat => array::mat::open(src, name),
+                _ => array::open(src, format),
+            };
+            let reader = opened.map_err(|e| Error::from(e).at(path.display()))?;
+            if let (Some(rate), Value::Object(mut object)) = (reader.info().sample_rate(), metadata.to_value()?) {
+                object.insert("samplerate".to_owned(), rate.into());
+                metadata = Json::from_value(&Value::Object(object))?;
+            }
+        }
+        dataset.item(item)?.add_array(name, &ArrayFile::copy_of(format.extension(), path), &metadata)?;
+        Ok(())
+    };
+    py.detach(add).map_err(raise)
+}
+
+/// A file, and what it is by its content or, where that says nothing, by its name.
+fn look(path: &Path) -> Result<(OnDisk, Option<Format>)> {
+    let located = |e: Error| e.at(path.display());
+    let open = || -> std::io::Result<OnDisk> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(OnDisk { file, len })
+    };
+    let src = open().map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => located(Error::not_found("there is no such file").remedy("check the path")),
+        _ => located(Error::from(e)),
+    })?;
+    let mut head = vec![0; src.len.min(12) as usize];
+    src.read_at(0, &mut head).map_err(|e| located(e.into()))?;
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let format = Format::sniff(&head).or_else(|| Format::from_extension(extension));
+    Ok((src, format))
+}
+
+/// The elements of an array, before they are Python's.
+enum Elements {
+    Memory(Vec<u8>, Place),
+    Mapped(MappedFile, Place),
+    /// For NumPy to read.
+    Foreign,
+}
+
+/// An array as Python makes it: see `JbofDataset.array`.
+pub fn read<'py>(py: Python<'py>, dataset: &Dataset, item: &str, name: &str) -> PyResult<Bound<'py, PyTuple>> {
+    let entry = py.detach(|| dataset.item(item)?.array(name)).map_err(|e| match e.code() {
+        Code::NotFound => of_class("MissingArrayError", e.to_string()),
+        _ => raise(e),
+    })?;
+    let (elements, samplerate) = py.detach(|| elements(dataset, &entry)).map_err(raise)?;
+    let given = |memory: Bound<'py, PyAny>, place: Place| {
+        let shape = PyTuple::new(py, place.shape)?;
+        (memory, place.start, place.dtype.to_string(), shape, place.fortran_order).into_pyobject(py)
+    };
+    let elements = match elements {
+        Elements::Memory(bytes, place) => Some(given(PyArray1::from_vec(py, bytes).into_any(), place)?),
+        Elements::Mapped(mapping, place) => Some(given(MappedFile::bytes(&Bound::new(py, mapping)?)?, place)?),
+        Elements::Foreign => None,
+    };
+    let kept = entry.kept().map(|kept| (kept.shape.clone(), kept.dtype.as_ref().map(DType::to_string)));
+    let document = PyBytes::new(py, entry.document_text());
+    (entry.location(), document, entry.path().file_name(), elements, kept, samplerate).into_pyobject(py)
+}
+
+fn elements(dataset: &Dataset, entry: &ArrayEntry) -> Result<(Elements, Option<u32>)> {
+    let file = entry.file()?;
+    let size = file.size();
+    let located = |e: FormatError| Error::from(e).at(entry.location());
+    let mut whole = None;
+    let src: Arc<dyn ReadAt> = if size < WORTH_MAPPING {
+        let mut bytes = vec![0; size as usize];
+        file.read_at(0, &mut bytes).map_err(located)?;
+        Arc::new(whole.insert(Bytes::from(bytes)).clone())
+    } else {
+        file
+    };
+    let mut head = [0; 12];
+    let head = head.get_mut(..size.min(12) as usize).unwrap_or_default();
+    src.read_at(0, head).map_err(located)?;
+    if Format::sniff(head) == Some(Format::Npy) || (entry.format()? == Format::Npy && size < 12) {
+        return match npy::locate(&*src) {
+            Ok(place) => {
+                let elements = match whole {
+                    Some(bytes) => {
+                        drop(src); // So that the bytes are handed on, not copied.
+                        Elements::Memory(bytes.into(), place)
+                    }
+                    None => in_place(dataset, entry, &*src, place)?,
+                };
+                Ok((elements, None))
+            }
+            Err(e) if e.kind() == FormatErrorKind::Unsupported && dataset.local_root().is_some() => Ok((Elements::Foreign, None)),
+            Err(e) => Err(located(e)),
+        };
+    }
+    let mut reader = entry.open_source(src, Options::default())?;
+    let array = reader.read_all().map_err(located)?;
+    let samplerate = reader.info().sample_rate();
+    drop(reader);
+    let place = Place { dtype: array.dtype().clone(), shape: array.shape().to_vec(), fortran_order: false, start: 0 };
+    let data = array.data().clone();
+    drop(array);
+    Ok((Elements::Memory(data.into(), place), samplerate))
+}
+
+/// The elements of a large file as they lie in it: mapped, or read where there is no mapping (any more).
+fn in_place(dataset: &Dataset, entry: &ArrayEntry, src: &dyn ReadAt, mut place: Place) -> Result<Elements> {
+    let len = usize::try_from(src.size()).map_err(|_| Error::limit("a file larger than memory can be"))?;
+    if dataset.local_root().is_some()
+        && let Ok(file) = File::open(entry.location())
+        && file.metadata().is_ok_and(|found| found.len() == src.size())
+        && let Ok(mapping) = MappedFile::of(&file, len)
+    {
+        return Ok(Elements::Mapped(mapping, place));
+    }
+    let start = std::mem::take(&mut place.start);
+    let mut bytes = vec![0; len.saturating_sub(start as usize)];
+    src.read_at(start, &mut bytes).map_err(|e| Error::from(e).at(entry.location()))?;
+    Ok(Elements::Memory(bytes, place))
+}

@@ -1,0 +1,221 @@
+//! A data set of the JBOF layout, its items and their arrays by name.
+
+use super::errors::{invalid, raise};
+use super::{arrays, json};
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use sigbank::layout::jbof::{Catalog, Creation, Dataset, Item};
+use sigbank::{Error, Result};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A data set. Items and arrays are given by their names.
+#[pyclass(frozen, module = "sigbank._native")]
+pub struct JbofDataset {
+    pub core: Dataset,
+    /// The metadata of all items as of the last search.
+    catalog: Mutex<Catalog>,
+}
+
+impl JbofDataset {
+    pub fn of(core: Dataset) -> Self {
+        Self { core, catalog: Mutex::default() }
+    }
+
+    /// Runs without the GIL.
+    fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&Dataset) -> Result<T> + Send) -> PyResult<T> {
+        py.detach(|| work(&self.core)).map_err(raise)
+    }
+    fn with_item<T: Send>(&self, py: Python<'_>, item: &str, work: impl FnOnce(Item) -> Result<T> + Send) -> PyResult<T> {
+        self.run(py, |core| work(core.item(item)?))
+    }
+}
+
+#[pymethods]
+impl JbofDataset {
+    /// Opens a data set in a directory.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf, readonly: bool, durable: bool) -> PyResult<Self> {
+        let open = || if readonly { Dataset::open(&path) } else { Dataset::open_to_write(&path, durable) };
+        py.detach(open).map(Self::of).map_err(raise)
+    }
+    /// Creates an empty data set.
+    #[staticmethod]
+    fn create(
+        py: Python<'_>,
+        path: PathBuf,
+        metadata: &Bound<'_, PyAny>,
+        itemformat: Option<String>,
+        durable: bool,
+    ) -> PyResult<Self> {
+        let creation = Creation { metadata: json::metadata(metadata)?, itemformat, durable };
+        py.detach(|| Dataset::create(&path, &creation)).map(Self::of).map_err(raise)
+    }
+    /// Deletes the whole directory.
+    fn delete(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |core| match core.local_root() {
+            Some(root) if core.is_writable() => Dataset::delete(root),
+            _ => Err(Error::read_only("the data set was opened to read only")
+                .at(core.location())
+                .remedy("open it to write: readonly=False")),
+        })
+    }
+
+    /// Where it is.
+    #[getter]
+    fn path(&self) -> String {
+        self.core.location()
+    }
+    /// The directory's name.
+    #[getter]
+    fn name(&self) -> String {
+        self.core.name()
+    }
+    /// Whether it was opened to read only.
+    #[getter]
+    fn readonly(&self) -> bool {
+        !self.core.is_writable()
+    }
+    /// The document of the data set's metadata as it stands.
+    fn document<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.run(py, Dataset::document_text)?))
+    }
+    /// The hex MD5 of all items.
+    fn hash(&self, py: Python<'_>) -> PyResult<String> {
+        self.run(py, |core| core.hash(0))
+    }
+
+    /// The names of all items, sorted.
+    fn item_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.run(py, Dataset::item_names)
+    }
+    /// Whether there is an item of this name.
+    fn has_item(&self, py: Python<'_>, item: &str) -> PyResult<bool> {
+        self.run(py, |core| core.has_item(item))
+    }
+    /// Adds an empty item; gives its name.
+    fn add_item(&self, py: Python<'_>, item: Option<&str>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
+        let metadata = json::metadata(metadata)?;
+        self.run(py, |core| Ok(core.add_item(item, &metadata)?.name().to_owned()))
+    }
+    /// Deletes an item with all its arrays.
+    fn delete_item(&self, py: Python<'_>, item: &str) -> PyResult<()> {
+        self.run(py, |core| core.delete_item(item))
+    }
+    /// The document of an item's metadata as it stands.
+    fn item_document<'py>(&self, py: Python<'py>, item: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let text = self.with_item(py, item, |item| item.document_text())?;
+        Ok(PyBytes::new(py, &text))
+    }
+
+    /// The items whose metadata have, for each key, one of the values given for it: names, documents, and whether that is certain, which it is
+    /// not where the document is no plain JSON object. At most `limit` certain ones.
+    fn find<'py>(
+        &self,
+        py: Python<'py>,
+        query: Vec<(String, Vec<Bound<'py, PyAny>>)>,
+        limit: Option<usize>,
+    ) -> PyResult<Vec<(String, Bound<'py, PyBytes>, bool)>> {
+        let wanted = query
+            .iter()
+            .map(|(key, values)| {
+                let of_json = values.iter().filter(|value| !is_not_finite(value));
+                Ok((key.clone(), of_json.map(|value| json::json(value, key)).collect::<PyResult<Vec<_>>>()?))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let found = py.detach(|| {
+            let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+            catalog.refresh(&self.core, 0)?;
+            let mut left = limit.unwrap_or(usize::MAX);
+            let mut found = Vec::new();
+            for item in catalog.items() {
+                if left == 0 {
+                    break;
+                }
+                let certain = match item.matches(&wanted) {
+                    Some(false) => continue,
+                    Some(true) => true,
+                    None => wanted.is_empty(),
+                };
+                left -= usize::from(certain);
+                found.push((item.name().to_owned(), item.document_text().to_vec(), certain));
+            }
+            Ok(found)
+        });
+        Ok(found.map_err(raise)?.into_iter().map(|(name, text, certain)| (name, PyBytes::new(py, &text), certain)).collect())
+    }
+
+    /// The names of an item's arrays, sorted.
+    fn array_names(&self, py: Python<'_>, item: &str) -> PyResult<Vec<String>> {
+        self.with_item(py, item, |item| item.array_names())
+    }
+    /// Whether an item has an array of this name.
+    fn has_array(&self, py: Python<'_>, item: &str, name: &str) -> PyResult<bool> {
+        self.with_item(py, item, |item| item.has_array(name))
+    }
+    /// An array: its file, its document, the file's name, its elements (memory, offset, dtype, shape, Fortran order; None for what NumPy
+    /// is to read), the shape and dtype that the file does not hold, and the samplerate that it does.
+    fn array<'py>(&self, py: Python<'py>, item: &str, name: &str) -> PyResult<Bound<'py, PyTuple>> {
+        arrays::read(py, &self.core, item, name)
+    }
+    /// Adds an array: what its file does not hold is told. `header` stands before the elements where it is not the core's to write.
+    #[allow(clippy::too_many_arguments)] // The arguments of `Item.add_array`.
+    #[pyo3(signature = (item, name, array, metadata, *, fileformat, header, samplerate, subtype, lossy))]
+    fn add_array(
+        &self,
+        py: Python<'_>,
+        item: &str,
+        name: &str,
+        array: &Bound<'_, PyUntypedArray>,
+        metadata: &Bound<'_, PyAny>,
+        fileformat: &str,
+        header: Option<&[u8]>,
+        samplerate: Option<u32>,
+        subtype: Option<&str>,
+        lossy: bool,
+    ) -> PyResult<Option<String>> {
+        let new = arrays::New {
+            name,
+            metadata: json::metadata(metadata)?,
+            format: arrays::format(fileformat)?,
+            samplerate,
+            subtype: subtype.map(arrays::subtype).transpose()?,
+            lossy,
+        };
+        arrays::add(py, &self.core, item, new, array, header)
+    }
+    /// Adds a copy of a file as an array. `checked` where NumPy found it to be an array already.
+    fn add_file(
+        &self,
+        py: Python<'_>,
+        item: &str,
+        name: &str,
+        path: PathBuf,
+        metadata: &Bound<'_, PyAny>,
+        checked: bool,
+    ) -> PyResult<()> {
+        let metadata = json::metadata(metadata)?;
+        arrays::add_file(py, &self.core, item, name, &path, &metadata, checked)
+    }
+    /// Deletes an array.
+    fn delete_array(&self, py: Python<'_>, item: &str, name: &str) -> PyResult<()> {
+        self.with_item(py, item, |item| item.delete_array(name))
+    }
+    /// What changes when an array is replaced: None where it is not there, or where that cannot be told cheaply.
+    fn array_stamp(&self, item: &str, name: &str) -> Option<(u64, i64, i64)> {
+        use std::os::unix::fs::MetadataExt;
+        let document = self.core.local_root()?.join(item).join(format!("{name}.json"));
+        let found = std::fs::metadata(document).ok()?;
+        Some((found.ino(), found.mtime(), found.mtime_nsec()))
+    }
+}
+
+fn is_not_finite(value: &Bound<'_, PyAny>) -> bool {
+    value.cast::<pyo3::types::PyFloat>().is_ok_and(|number| !number.value().is_finite())
+}
+
+/// A text that names nothing known.
+pub fn unknown(what: &str, found: &str, known: &str) -> PyErr {
+    invalid(format!("the {what} {found:?} is not known: give one of {known}"))
+}

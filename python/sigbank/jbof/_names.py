@@ -1,0 +1,58 @@
+"""Names of items and arrays, and of items from their metadata."""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import errors
+
+
+class _Formatter(string.Formatter):
+    """`str.format` by keywords alone and without attribute access: a template is data, and what it names must be metadata."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        first, rest = string._string.formatter_field_name_split(field_name)  # type: ignore[attr-defined]
+        if isinstance(first, int) or first == "":
+            raise errors.InvalidError(f"the field {{{field_name}}} has no name: name a key of the metadata, as in {{speaker}}")
+        found = kwargs[first]
+        for is_attribute, key in rest:
+            if is_attribute:
+                raise errors.InvalidError(f"the field {{{field_name}}} asks for an attribute: use keys, as in {{speaker[age]}}")
+            found = found[key]
+        return found, first
+
+
+_FORMATTER = _Formatter()
+
+
+def from_template(template: str, metadata: object) -> str:
+    """The name that a data set's `itemformat` gives an item of these metadata.
+
+    Raises:
+        KeyError: the metadata lack a key that the template names.
+        InvalidError: (a TypeError) there are no metadata, or the template is damaged or asks for an attribute.
+    """
+    if not isinstance(metadata, Mapping):
+        raise errors.InvalidError(
+            f"the data set's itemformat {template!r} makes names of metadata, and there are none: give metadata or a name"
+        )
+    try:
+        return _FORMATTER.vformat(template, (), metadata)
+    except KeyError as error:
+        raise KeyError(f"the itemformat {template!r} names {error.args[0]!r}, which the metadata lack") from None
+    except errors.InvalidError:
+        raise
+    except (ValueError, IndexError, TypeError) as error:
+        raise errors.InvalidError(f"the itemformat {template!r} does not fit the metadata: {error}") from error
+
+
+def text(name: object, what: str) -> str:
+    """A name; numbers and paths are taken as their texts."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, (int, os.PathLike)) and not isinstance(name, bool):
+        return str(name)
+    raise errors.InvalidError(f"the name of an {what} is a str, found {type(name).__name__}")

@@ -1,0 +1,201 @@
+"""Data sets and their items."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from .. import _native
+from . import _documents, _names, errors
+from ._names import text
+from .item import Item
+
+
+class DataSet:
+    """A data set: a directory with a directory an item.
+
+    Opening reads nothing but whether it is there. Items are sorted by name. What others add and delete shows in the next call; an
+    item's metadata file that is edited by hand shows in `find_items` when items were added or deleted since, or in a new `DataSet`.
+
+    Args:
+        directory: where it is.
+        readonly: whether adding and deleting are errors.
+        durable: flush each item and array before it is visible, so that it survives a power failure too.
+
+    Raises:
+        NotFoundError: (a TypeError) there is no data set in the directory.
+    """
+
+    _native: _native.JbofDataset
+    _durable: bool
+
+    def __init__(self, directory: str | os.PathLike[str], readonly: bool = True, *, durable: bool = False) -> None:
+        """Opens it."""
+        self._native = _native.JbofDataset.open(os.path.abspath(directory), bool(readonly), durable)
+        self._durable = durable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by what opens it again."""
+        return _reopened, (type(self), self._native.path, self._native.readonly, self._durable)
+
+    def __repr__(self) -> str:
+        """Where it is, and whether it can be written to."""
+        return f"DataSet({self._native.path!r}, readonly={self._native.readonly})"
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self._native.name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The data set's metadata, read anew."""
+        document = self._document()
+        document.pop("_itemformat", None)
+        return document
+
+    @property
+    def itemformat(self) -> str | None:
+        """The template that gives items their names, in the words of `str.format`, without attribute access."""
+        return self._document().get("_itemformat")
+
+    def _document(self) -> dict[str, Any]:
+        return _documents.parse_object(self._native.document(), self._native.path)
+
+    def add_item(self, name: str | None = None, metadata: dict[str, Any] | None = None) -> Item:
+        """Add an item without arrays, in one step: of several writers of one name exactly one succeeds.
+
+        Without a name, the data set's `itemformat` makes one of the metadata, or it is a random one.
+
+        Raises:
+            AlreadyExistsError: (a TypeError) there is an item of this name.
+            InvalidError: (a TypeError) a name that is not one path component, or metadata that JSON does not have.
+            KeyError: the metadata lack a key that the template names.
+            ReadOnlyError: (a RuntimeError) the data set was opened to read.
+        """
+        if name is None and not self._native.readonly:
+            template = self.itemformat
+            name = None if template is None else _names.from_template(template, metadata)
+        name = None if name is None else text(name, "item")
+        return Item._of(self, self._native.add_item(name, metadata))
+
+    def delete_item(self, item: Item | str) -> None:
+        """Delete an item, given as such or by its name, with all its arrays.
+
+        Raises:
+            NotFoundError: (a TypeError) there is none.
+            ReadOnlyError: (a RuntimeError) the data set was opened to read.
+        """
+        if isinstance(item, Item) and os.path.dirname(item._path) != self._native.path:
+            raise errors.InvalidError(f"the item {item._path} is in another data set than {self._native.path}")
+        self._native.delete_item(item.name if isinstance(item, Item) else text(item, "item"))
+
+    def has_item(self, name: str) -> bool:
+        """Whether there is an item of this name."""
+        return self._native.has_item(text(name, "item"))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an item of this name."""
+        return self.has_item(name.name if isinstance(name, Item) else name)  # type: ignore[arg-type]
+
+    def get_item(self, name: str) -> Item:
+        """The item of this name.
+
+        Raises:
+            NotFoundError: (a TypeError) there is none.
+        """
+        name = text(name, "item")
+        if self._native.has_item(name):
+            return Item._of(self, name)
+        raise errors.NotFoundError(f"{self._native.path}: there is no item {name!r}: all_items() gives those that are there")
+
+    __getitem__ = get_item
+
+    def all_items(self) -> Iterator[Item]:
+        """All items, sorted by name."""
+        for name in self._native.item_names():
+            yield Item._of(self, name)
+
+    def find_items(self, **query: Any) -> Iterator[Item]:
+        """The items whose metadata have the value given for each key; a list (tuple, set, array) means any of its values.
+
+        Values compare as Python's do: 1, 1.0 and True are equal. A key that an item lacks does not match.
+
+        Raises:
+            InvalidError: (a TypeError) a value that JSON does not have, and metadata therefore cannot.
+            CorruptError: (a ValueError) when the search comes to an item whose metadata are damaged.
+        """
+        wanted = [(key, _alternatives(value)) for key, value in query.items()]
+        return self._found(wanted, None)
+
+    def find_one_item(self, **query: Any) -> Item | None:
+        """The first item that `find_items` would give, or None."""
+        wanted = [(key, _alternatives(value)) for key, value in query.items()]
+        return next(self._found(wanted, 1), None)
+
+    def _found(self, wanted: list[tuple[str, list[Any]]], limit: int | None) -> Iterator[Item]:
+        for name, document, certain in self._native.find(wanted, limit):
+            item = Item._of(self, name, document)
+            if certain or _matches(item.metadata, wanted):
+                yield item
+
+    def calculate_hash(self) -> str:
+        """The hex MD5 of all items (not of the data set's own metadata), as the `jbof` package computes it."""
+        return self._native.hash()
+
+
+def _alternatives(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value)
+    if hasattr(value, "tolist") and getattr(value, "ndim", 0):
+        return list(value.tolist())
+    return [value]
+
+
+def _matches(metadata: Any, wanted: list[tuple[str, list[Any]]]) -> bool:
+    return isinstance(metadata, dict) and all(
+        key in metadata and any(metadata[key] == value for value in values) for key, values in wanted
+    )
+
+
+def _reopened(cls: type[DataSet], path: str, readonly: bool, durable: bool) -> DataSet:
+    return cls(path, readonly, durable=durable)
+
+
+def create_dataset(
+    directory: str | os.PathLike[str],
+    metadata: dict[str, Any] | None = None,
+    itemformat: str | None = None,
+    *,
+    durable: bool = False,
+) -> DataSet:
+    """Create an empty data set, and open it to write.
+
+    Args:
+        directory: where; nothing may be there.
+        metadata: a dict of what JSON has.
+        itemformat: what gives items their names, a template in the words of `str.format` (without attribute access) that is applied
+            to their metadata.
+        durable: see `DataSet`.
+
+    Raises:
+        AlreadyExistsError: (a TypeError) something is there.
+        InvalidError: (a TypeError) metadata that JSON does not have.
+    """
+    path = os.path.abspath(directory)
+    created = DataSet.__new__(DataSet)
+    created._native = _native.JbofDataset.create(path, metadata, itemformat, durable)
+    created._durable = durable
+    return created
+
+
+def delete_dataset(dataset: DataSet) -> None:
+    """Delete a data set with all that is in its directory.
+
+    Raises:
+        ReadOnlyError: (a RuntimeError) it was opened to read.
+    """
+    if not isinstance(dataset, DataSet):
+        raise errors.InvalidError(f"a DataSet is expected, found {type(dataset).__name__}")
+    dataset._native.delete()
