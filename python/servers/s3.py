@@ -35,6 +35,8 @@ def one_write_at_a_time(application: Application) -> Application:
         while left and (piece := environ["wsgi.input"].read(min(left, 1 << 20))):
             body.write(piece)
             left -= len(piece)
+        if left and not environ.get("wsgi.input_terminated"):
+            raise ConnectionError("the request broke off")  # S3 keeps nothing of it
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         environ.update({"CONTENT_LENGTH": str(body.tell()), "wsgi.input": body, "wsgi.input_terminated": False})
         body.seek(0)

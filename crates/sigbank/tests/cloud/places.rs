@@ -3,18 +3,9 @@
 use crate::support::*;
 use serde_json::json;
 use sigbank::store::{CloudStore, Entry, StorageOptions, Store, connect};
-use sigbank::{Code, Error};
+use sigbank::Code;
 use std::collections::BTreeSet;
 use std::io::Read;
-
-#[track_caller]
-fn fails<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
-    let e = result.expect_err("an error was expected");
-    assert_eq!(e.code(), code, "{e}");
-    for word in words {
-        assert!(e.to_string().contains(word), "no {word:?} in: {e}");
-    }
-}
 
 fn names(store: &dyn Store) -> BTreeSet<String> {
     store.list(None).unwrap().map(|e| e.unwrap().path.to_string()).collect()

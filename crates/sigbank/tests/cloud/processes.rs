@@ -59,6 +59,37 @@ fn one_of_eight_processes_wins() {
     }
 }
 
+/// What a parent opened and began, a child reads on by requests of its own.
+#[test]
+fn a_child_goes_on_reading() {
+    let Some(server) = server(Kind::S3) else { return };
+    let (store, content) = (server.store(), bytes(40_000_000, 6));
+    store.create(&p("x"), &[&content]).unwrap();
+    let file = store.open_read(&p("x")).unwrap();
+    let mut stream = file.clone().stream();
+    let mut all = vec![0; 9_000_001];
+    stream.read_exact(&mut all).unwrap();
+    let begun = file.clone().start_ranges(&[0..10]);
+    // SAFETY: as above.
+    let child = unsafe { fork() };
+    if child == 0 {
+        // SAFETY: plain system calls.
+        unsafe { alarm(60) };
+        let streamed = stream.read_to_end(&mut all).is_ok() && all == content;
+        let given_up = begun.is_ready() && begun.wait().is_err_and(|e| e.to_string().contains("forked"));
+        let anew = file.read_ranges(&[5..10]).is_ok_and(|got| got[0] == content[5..10]);
+        // SAFETY: ends the process.
+        unsafe { _exit(i32::from(!streamed) + 2 * i32::from(!given_up) + 4 * i32::from(!anew)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    unsafe { waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0, "of the child");
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all == content);
+    assert_eq!(begun.wait().unwrap()[0], content[..10]);
+}
+
 #[test]
 fn a_caller_may_be_inside_a_runtime() {
     let Some(server) = server(Kind::S3) else { return };

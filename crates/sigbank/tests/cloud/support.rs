@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sigbank::store::{CloudStore, StorageOptions};
 use sigbank::uri::RelPath;
+use sigbank::{Code, Error};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{ChildStdin, Command, Stdio};
@@ -11,6 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub fn p(text: &str) -> RelPath {
     RelPath::parse(text).unwrap()
+}
+
+#[track_caller]
+pub fn fails<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
+    let e = result.expect_err("an error was expected");
+    assert_eq!(e.code(), code, "{e}");
+    for word in words {
+        assert!(e.to_string().contains(word), "no {word:?} in: {e}");
+    }
 }
 
 /// Bytes that do not repeat.
@@ -172,9 +182,18 @@ fn ask(control: &str, method: &str, target: &str, body: &str) -> Value {
     let length = body.len();
     write!(stream, "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
         .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut answer = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let start = head.len();
+        assert!(answer.read_line(&mut head).unwrap() > 0, "the proxy hung up: {head}");
+        if let Some(value) = head[start..].to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    answer.read_exact(&mut body).unwrap();
+    let body = std::str::from_utf8(&body).unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
     serde_json::from_str(body).unwrap_or(Value::Null)
 }

@@ -159,7 +159,7 @@ impl Failure {
             return Error::not_found(format!("the bucket {container:?} does not exist"))
                 .remedy("correct its name, the endpoint or the account, or make it with the service's own tools");
         }
-        if self.is_missing() && purpose == Purpose::Read {
+        if self.is_missing() && matches!(purpose, Purpose::Read | Purpose::Delete) {
             return missing();
         }
         if self.is_condition() {

@@ -83,10 +83,10 @@ impl ReadAt for Handle {
         self.0.size
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
-        let end = offset.checked_add(buf.len() as u64).unwrap_or(u64::MAX);
+        let end = offset.saturating_add(buf.len() as u64);
         range_len(&(offset..end), self.0.size).map_err(|e| e.at(&self.0.location))?;
         let file = Arc::clone(&self.0);
-        let got = runtime::wait(async move { file.ranges(&[offset..end]).await })?;
+        let got = runtime::wait(async move { file.ranges(std::slice::from_ref(&(offset..end))).await })?;
         match got.first() {
             Some(bytes) if bytes.len() == buf.len() => buf.copy_from_slice(bytes),
             _ => return Err(runtime::ended().into()),
@@ -111,7 +111,14 @@ impl StoreFile for Handle {
         Box::new(InFlight(runtime::start(async move { file.ranges(&ranges).await })))
     }
     fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
-        Box::new(Stream { file: Arc::clone(&self.0), next: 0, pieces: VecDeque::new(), current: Bytes::new(), failed: None })
+        Box::new(Stream {
+            file: Arc::clone(&self.0),
+            next: 0,
+            given: 0,
+            pieces: VecDeque::new(),
+            current: Bytes::new(),
+            failed: None,
+        })
     }
 }
 
@@ -135,7 +142,9 @@ impl Pending for InFlight {
 /// The object from its start to its end. Bytes are handed on as they arrive, while the next pieces are under way.
 struct Stream {
     file: Arc<CloudFile>,
+    /// Where the piece begins that is asked for next, and what the reader gets next.
     next: u64,
+    given: u64,
     pieces: VecDeque<(Receiver<Bytes>, Started<()>)>,
     current: Bytes,
     failed: Option<Error>,
@@ -143,6 +152,11 @@ struct Stream {
 
 impl Stream {
     fn fill(&mut self) -> Result<()> {
+        if self.pieces.iter().any(|(_, piece)| !piece.is_here()) {
+            // A forked child asks for the rest itself.
+            self.pieces.clear();
+            self.next = self.given + self.current.len() as u64;
+        }
         while self.current.is_empty() {
             while self.next < self.file.size && self.pieces.len() < AHEAD {
                 let piece = self.next..(self.next + PIECE).min(self.file.size);
@@ -191,6 +205,7 @@ impl io::Read for Stream {
         }
         let n = buf.len().min(self.current.len());
         self.current.copy_to_slice(buf.get_mut(..n).unwrap_or_default());
+        self.given += n as u64;
         Ok(n)
     }
 }

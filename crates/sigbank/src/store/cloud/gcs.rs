@@ -3,8 +3,8 @@
 use super::client::{Client, Credentials};
 use super::settings::Settings;
 use super::transport::Connector;
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
-use object_store::{ClientOptions, Result, RetryConfig};
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{ClientOptions, Result, RetryConfig, StaticCredentialProvider};
 use std::sync::Arc;
 
 /// The endpoint that the environment names: ours is the variable of Google's own emulators and clients.
@@ -23,7 +23,9 @@ pub(super) fn client(settings: &Settings, connector: Connector, retry: RetryConf
         builder = builder.with_base_url(endpoint);
     }
     if settings.anonymous {
-        builder = builder.with_skip_signature(true);
+        // The second is for requests that write, which look for credentials even so.
+        let none = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
+        builder = builder.with_skip_signature(true).with_credentials(Arc::new(none));
     }
     let store = builder
         .with_bucket_name(&settings.container)

@@ -151,7 +151,7 @@ pub(super) async fn fetch(
                         return Err(failure.into_error(Purpose::Read, &inner.settings.container));
                     }
                     Some(error) => {
-                        if at > start {
+                        if at - start >= ROUND_TRIP {
                             tries.progressed();
                         }
                         if done > 0 {
@@ -328,6 +328,7 @@ fn joined(mut pieces: Vec<Bytes>) -> Bytes {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
 

@@ -85,20 +85,31 @@ pub(super) async fn in_flight(bytes: u64) -> Result<OwnedSemaphorePermit> {
 pub(super) struct Started<T> {
     result: Receiver<Result<T>>,
     task: JoinHandle<()>,
+    process: u32,
 }
 
 impl<T> Started<T> {
+    /// Whether this is the process that began it. In another one, a child of it, nothing goes on.
+    pub(super) fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
     pub(super) fn is_ready(&self) -> bool {
-        self.task.is_finished()
+        !self.is_here() || self.task.is_finished()
     }
     pub(super) fn wait(self) -> Result<T> {
+        if !self.is_here() {
+            return Err(Error::storage("the request was begun before this process was forked").remedy("begin it again here"));
+        }
         self.result.recv().unwrap_or_else(|RecvError| Err(ended()))
     }
 }
 
 impl<T> Drop for Started<T> {
     fn drop(&mut self) {
-        self.task.abort();
+        // The runtime of another process may have locks that are never free again.
+        if self.is_here() {
+            self.task.abort();
+        }
     }
 }
 
@@ -113,7 +124,7 @@ pub(super) fn start<T: Send + 'static>(work: impl Future<Output = Result<T>> + S
     let task = engine()?.runtime.spawn(async move {
         let _ = sender.send(work.await);
     });
-    Ok(Started { result, task })
+    Ok(Started { result, task, process: std::process::id() })
 }
 
 /// Does work in the background and waits for it.
@@ -154,6 +165,6 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(30));
         assert!(!third.is_ready());
         drop(held);
-        third.wait().unwrap();
+        drop(third.wait().unwrap());
     }
 }

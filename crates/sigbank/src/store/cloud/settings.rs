@@ -53,9 +53,11 @@ impl Settings {
         };
         let rest = rest.trim_end_matches('/');
         let (container, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        if !prefix.is_empty() {
+        if !prefix.is_empty() && service != Service::Http {
             RelPath::parse(prefix)
                 .map_err(|e| Error::invalid(format!("in the address, {}", e.message())).remedy("write the path as a/b/c"))?;
+            object_store::path::Path::parse(prefix)
+                .map_err(|_| Error::invalid("the address has a control character").remedy("write the path as a/b/c"))?;
         }
         let mut settings = Self {
             service,

@@ -212,7 +212,7 @@ impl HttpService for Transport {
         let mut response = Box::pin(self.client.execute(request));
         let response = loop {
             let before = progress.load(Ordering::Relaxed);
-            match tokio::time::timeout(self.quiet, &mut response).await {
+            match tokio::time::timeout(self.quiet + draining(before), &mut response).await {
                 Ok(response) => break response,
                 Err(_) if progress.load(Ordering::Relaxed) != before => {}
                 Err(_) => {
@@ -258,6 +258,13 @@ impl HttpService for Transport {
             None => Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body))),
         }
     }
+}
+
+/// What was handed on may still lie in buffers of this host: time for a slow line to take it.
+fn draining(sent: u64) -> Duration {
+    const BUFFERS: u64 = 4 << 20;
+    const SLOW: f64 = (64 << 10) as f64; // bytes a second
+    Duration::from_secs_f64(sent.min(BUFFERS) as f64 / SLOW)
 }
 
 fn silence(quiet: Duration) -> String {

@@ -35,6 +35,12 @@ impl Content {
         };
         Self::Memory(pieces(parts.concat().into()).collect())
     }
+    fn len(&self) -> u64 {
+        match self {
+            Self::Memory(payload) => payload.content_length() as u64,
+            Self::File { len, .. } => *len,
+        }
+    }
 }
 
 /// What must be there for a write to go on.
@@ -88,7 +94,7 @@ pub(super) async fn put(inner: &Inner, path: &RelPath, content: Content, conditi
         };
         if tries.doubtful && failure.is_condition() {
             // The first answer may have been lost after it was written, and the condition failed by our own object.
-            if let Some(ours) = own(inner, &key, &mark).await? {
+            if let Some(ours) = own(inner, &key, &mark, content.len()).await? {
                 return Ok(ours);
             }
         }
@@ -123,7 +129,7 @@ fn version(inner: &Inner, e_tag: Option<String>, generation: Option<String>) -> 
 }
 
 /// The version of the object that is there, where it has the mark.
-async fn own(inner: &Inner, key: &Path, mark: &str) -> Result<Option<Version>> {
+async fn own(inner: &Inner, key: &Path, mark: &str, len: u64) -> Result<Option<Version>> {
     let looked = inner
         .repeated(Purpose::Read, |client| {
             let key = key.clone();
@@ -135,6 +141,12 @@ async fn own(inner: &Inner, key: &Path, mark: &str) -> Result<Option<Version>> {
         got => got?,
     };
     let is_ours = got.attributes.get(&Attribute::Metadata(MARK.into())).is_some_and(|value| value.as_ref() == mark);
+    if is_ours && got.meta.size != len {
+        return Err(Error::storage(format!("the service kept {} of {len} bytes of a request that broke off", got.meta.size))
+            .remedy(
+                "delete this object and write it again; the service, or a proxy before it, must not take an incomplete request",
+            ));
+    }
     Ok(is_ours.then(|| Tag::new(inner, &got.meta).version()))
 }
 
