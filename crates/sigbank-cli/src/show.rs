@@ -61,8 +61,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return Err(Error::not_found(format!("there is no split '{split}'")).at(&args.dataset).remedy(names).into());
     };
     if args.index >= of {
-        let e = Error::not_found("");
-        return Err(past_the_end(e, args.index, of, &format!("{} {split}", args.dataset)).into());
+        return Err(past_the_end(args.index, of, &format!("{} {split}", args.dataset)).into());
     }
     let known = &source.schema().fields;
     let fields: Vec<usize> = if args.field.is_empty() {
@@ -102,13 +101,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The error of an index behind the last example, or another one as it is.
-fn past_the_end(e: Error, index: u64, of: u64, place: &str) -> Error {
-    if index < of {
-        return e;
-    }
+/// The error of an index behind the last record.
+fn past_the_end(index: u64, of: u64, place: &str) -> Error {
     let last = of.checked_sub(1).map_or_else(|| "there is none".into(), |last| format!("give one of 0 to {last}"));
-    Error::not_found(format!("there is no example {index}: it holds {}", text::count(of))).at(place).remedy(last)
+    Error::not_found(format!("there is no record {index}: it holds {} records", text::count(of))).at(place).remedy(last)
 }
 
 /// What is worth knowing of a value: itself where it is small, its range and moments where it is many numbers.

@@ -114,9 +114,11 @@ fn a_root_that_cannot_be_read_is_beyond_repair_and_the_way_out_works() {
     assert_eq!(said.code, 0, "{}", said.err);
     assert_eq!(starts(&bench), [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
     bench.run(&["check", "--repair", "nowhere"]).refused(&["nowhere"]);
-    for wrong in
-        [&["check", "--dry-run", "out"][..], &["check", "--yes", "out"], &["check", "--repair", "--dry-run", "--yes", "out"]]
-    {
+    for wrong in [
+        &["check", "--yes", "out"][..],
+        &["check", "--dry-run", "--yes", "out"],
+        &["check", "--repair", "--dry-run", "--yes", "out"],
+    ] {
         assert_eq!(bench.run(wrong).code, 2);
     }
 }

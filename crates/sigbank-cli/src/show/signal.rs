@@ -19,7 +19,10 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             .remedy("a signal-dataset has one split, 'all'")
             .into());
     }
-    let record = dataset.record(args.index).map_err(|e| super::past_the_end(e, args.index, dataset.len(), &args.dataset))?;
+    if args.index >= dataset.len() {
+        return Err(super::past_the_end(args.index, dataset.len(), &args.dataset).into());
+    }
+    let record = dataset.record(args.index)?;
     let catalog = dataset.annotations()?;
     let annotations = catalog.names().map(|name| Ok((name, catalog.open(name)?.row(args.index)?)));
     let annotations = annotations.collect::<Result<Vec<_>, Error>>()?;

@@ -158,7 +158,7 @@ impl Store for ZipStore {
         let below = from.take_while(move |(path, _)| path.as_str().starts_with(&prefix));
         Ok(Box::new(below.filter_map(|(path, &n)| {
             let member = self.archive.members().get(n)?;
-            Some(Ok(Entry { path: path.clone(), size: member.size }))
+            Some(Ok(Entry { path: path.clone(), size: member.size, modified: None }))
         })))
     }
     fn create(&self, path: &RelPath, _: &[&[u8]]) -> Result<()> {

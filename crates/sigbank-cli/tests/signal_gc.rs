@@ -1,0 +1,77 @@
+//! `sigbank gc`, and annotations in `info`, `ls` and `show`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Bench, samples, wav};
+use serde_json::json;
+use std::time::{Duration, SystemTime};
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.write(&format!("{name}.wav"), wav(&samples(1, 400), 1, 1000));
+    }
+    assert_eq!(bench.run(&["publish", "in", "out"]).code, 0);
+    bench
+}
+
+#[test]
+fn garbage_is_shown_and_deleted_by_age() {
+    let bench = bench();
+    let hex = "ab".repeat(32);
+    let lost = format!("objects/data/ab/{hex}.arrayrecord");
+    let path = bench.path("out").join(&lost);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, [0; 1000]).unwrap();
+    std::fs::write(bench.path("out/notes.txt"), "mine").unwrap();
+    let aged = |by: u64| {
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(by)).unwrap();
+    };
+    aged(3 * 86400);
+    let said = bench.run(&["gc", "out"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(said.out.starts_with(&format!("{lost}  1.00 kB  3 days  shard\n")), "{}", said.out);
+    assert!(said.out.contains("1 file: notes.txt") && said.out.contains("named by nothing: 1 object, 1.00 kB"), "{}", said.out);
+    assert!(path.exists());
+    // Not without an age, nor a terminal or --yes; what is younger stays.
+    assert_eq!(bench.run(&["gc", "out", "--delete"]).code, 2);
+    bench.run(&["gc", "out", "--older-than", "1d", "--delete"]).refused(&["1 object", "--yes"]);
+    let told = bench.run(&["gc", "out", "--older-than", "7d", "--delete", "--yes", "--json"]).json();
+    assert_eq!((&told["deleted"], &told["orphans"][0]["kept"]), (&json!(null), &json!("young")));
+    assert!(path.exists());
+    let said = bench.run(&["gc", "out", "--older-than", "2d", "--delete", "--yes"]);
+    assert!(said.code == 0 && said.out.contains("deleted 1 object, 1.00 kB"), "{} {}", said.out, said.err);
+    assert!(!path.exists() && bench.path("out/notes.txt").exists());
+    assert_eq!(bench.run(&["check", "out"]).code, 0);
+    std::fs::remove_file(bench.path("out/root.json")).unwrap();
+    let told = bench.run(&["gc", "out", "--older-than", "0s", "--delete", "--yes", "--json"]).json();
+    assert_eq!(
+        (&told["published"], &told["deleted"], &told["orphans"][0]["kept"]),
+        (&json!(false), &json!(null), &json!("unpublished"))
+    );
+}
+
+#[test]
+fn annotations_are_told() {
+    let bench = bench();
+    std::fs::write(bench.path("t.csv"), "id,label\na,wifi\n").unwrap();
+    assert_eq!(bench.run(&["annotate", "out", "labels", "t.csv"]).code, 0);
+    let info = bench.run(&["info", "out"]);
+    assert!(info.out.contains("  annotations labels: skipped 1, success 1 (publication "), "{}", info.out);
+    let told = bench.run(&["info", "out", "--json"]).json();
+    assert_eq!(told["layout"], json!("signal-dataset"));
+    assert_eq!(
+        (&told["value_bytes"], &told["annotations"][0]["statuses"]),
+        (&json!(2 * 400 * 4), &json!({"success": 1, "skipped": 1}))
+    );
+    assert!(told["ratio"].as_f64().unwrap() > 0.0 && told["metadata_bytes"].as_u64().unwrap() > 0);
+    let said = bench.run(&["ls", "out", "--annotations", "labels"]);
+    assert_eq!(said.out, "     0  a  success  label=wifi\n     1  b  skipped\n");
+    bench.run(&["ls", "out", "--annotations", "x"]).refused(&["'x'", "labels"]);
+    assert!(bench.run(&["show", "out", "0"]).out.ends_with("annotation labels: success  label=wifi\n"));
+    let told = bench.run(&["show", "out", "0", "--json"]).json();
+    assert_eq!(told["annotations"]["labels"]["values"], json!({"label": "wifi"}));
+    bench.run(&["show", "out", "2"]).refused(&["record 2", "out", "0 to 1"]);
+}
