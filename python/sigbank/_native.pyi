@@ -414,6 +414,8 @@ def signal_publish(
 ) -> SignalDataset:
     """Publish shards as a dataset."""
 
+__all__ += ["JbofDataset", "MappedFile"]
+
 @final
 class MappedFile:
     """A file's bytes under a writable array; the file never changes."""

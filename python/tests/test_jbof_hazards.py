@@ -258,14 +258,17 @@ def test_files_are_added_as_they_are(item: Any, tmp_path: Path) -> None:
 # MAT
 
 
-@pytest.mark.parametrize("name", ["_ref", "1st", "x y", "ü", "x" * 40, "x.y"])
+@pytest.mark.parametrize("name", ["_ref", "1st", "x y", "ü", "日", "x" * 40, "x.y"])
 def test_names_that_matlab_has_not(item: Any, name: str) -> None:
     """M01."""
     found = item.add_array(name, np.arange(6.0).reshape(2, 3), {"a": 1}, "mat")
     same(np.ascontiguousarray(found), np.arange(6.0).reshape(2, 3))
     assert name in item and [n for n, _ in item.all_arrays()] == [name]
     stored = pytest.importorskip("scipy.io").loadmat(f"{item._path}/{name}.mat")
-    assert np.array_equal(next(v for k, v in stored.items() if not k.startswith("__")), found)
+    [(inner, values)] = [(k, v) for k, v in stored.items() if not k.startswith("__")]
+    assert np.array_equal(values, found) and inner == {"_ref": "x_ref", "日": "x_"}.get(name, name)
+    if reference is not None and inner == name:
+        assert np.array_equal(getattr(reference.Item(Path(item._path), True), name), found)
 
 
 def test_mat_files_of_others(item: Any, tmp_path: Path) -> None:
@@ -435,13 +438,22 @@ def test_an_array_of_another_item_is_not_deleted(tmp_path: Path) -> None:
     a, b = dataset.add_item("a"), dataset.add_item("b")
     a.add_array("x", [1])
     b.add_array("x", [2])
-    with pytest.raises(TypeError, match=r"d/a, not in .*d/b"):
+    with pytest.raises(TypeError, match=r"'x' is in .*d/a, not in .*d/b"):
         b.delete_array(a.x)
     other = ours.create_dataset(tmp_path / "e")
     other.add_item("a")
     with pytest.raises(TypeError, match="another data set"):
         other.delete_item(a)
     assert "x" in a and "x" in b and "a" in other
+    # A document that names another array's file.
+    (tmp_path / "d/b/y.json").write_text('{"_filename": "x.npy"}')
+    with pytest.raises(TypeError):
+        b.delete_array(np.zeros(3).view(ours.Array))
+    found = ours.DataSet(tmp_path / "d")["b"]["y"]
+    (tmp_path / "d/b/y.npy").write_bytes((tmp_path / "d/b/x.npy").read_bytes())
+    (tmp_path / "d/b/y.json").write_text('{"_filename": "y.npy"}')
+    b.delete_array(found)
+    assert "y" not in b and b.x.tolist() == [2]
 
 
 @needs_reference

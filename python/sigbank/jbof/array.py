@@ -27,6 +27,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     metadata: dict[str, Any]
     _filename: str | None
     _home: str | None
+    """The item's folder and the array's name, for deleting it."""
 
     def __new__(cls, metafile: str | os.PathLike[str]) -> Array:
         """The array whose JSON document this is."""
@@ -43,7 +44,9 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By value: a slice, or what was written to, is what it is."""
-        make, arguments, state = super().__reduce__()  # type: ignore[misc]
+        reduced = super().__reduce__()
+        assert isinstance(reduced, tuple)
+        make, arguments, state = reduced
         return make, arguments, (state, self.metadata, self._filename, self._home)
 
     def __setstate__(self, state: Any) -> None:
@@ -69,7 +72,7 @@ def read(dataset: _native.JbofDataset, item: str, name: str) -> Array:
         array = _restored(array, *kept, where)
     array.metadata = metadata
     array._filename = filename
-    array._home = os.path.dirname(where)
+    array._home = os.path.join(os.path.dirname(where), name)
     return array
 
 
@@ -87,12 +90,12 @@ def _by_numpy(where: str) -> Array:
 def _restored(array: Array, shape: list[int], dtype: str | None, where: str) -> Array:
     """The shape and dtype that the file's format could not hold."""
     try:
-        array = array.reshape(shape)
+        shaped = array.reshape(shape)
     except ValueError as error:
         raise errors.CorruptError(
             f"{where}: its document says that the shape is {tuple(shape)}, but the file has {array.shape}: restore the file"
         ) from error
-    return array if dtype is None else array.astype(dtype)  # type: ignore[return-value]
+    return shaped if dtype is None else shaped.astype(dtype)  # type: ignore[return-value]
 
 
 def to_store(data: Any, fileformat: str) -> tuple[np.ndarray[Any, Any], bytes | None]:

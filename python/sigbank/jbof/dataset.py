@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _native
+import numpy as np
+
+from .._native import JbofDataset
 from . import _documents, _names, errors
 from ._names import text
 from .item import Item
@@ -27,13 +29,16 @@ class DataSet:
         NotFoundError: (a TypeError) there is no data set in the directory.
     """
 
-    _native: _native.JbofDataset
+    _native: JbofDataset
     _durable: bool
+    _template: Any
 
     def __init__(self, directory: str | os.PathLike[str], readonly: bool = True, *, durable: bool = False) -> None:
         """Opens it."""
-        self._native = _native.JbofDataset.open(os.path.abspath(directory), bool(readonly), durable)
-        self._durable = durable
+        self._set(JbofDataset.open(os.path.abspath(directory), bool(readonly), durable), durable)
+
+    def _set(self, native: JbofDataset, durable: bool) -> None:
+        self._native, self._durable, self._template = native, durable, ...
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by what opens it again."""
@@ -75,8 +80,9 @@ class DataSet:
             ReadOnlyError: (a RuntimeError) the data set was opened to read.
         """
         if name is None and not self._native.readonly:
-            template = self.itemformat
-            name = None if template is None else _names.from_template(template, metadata)
+            if self._template is Ellipsis:
+                self._template = self.itemformat  # Nobody changes it later, so that it need not be read for each item.
+            name = None if self._template is None else _names.from_template(self._template, metadata)
         name = None if name is None else text(name, "item")
         return Item._of(self, self._native.add_item(name, metadata))
 
@@ -148,7 +154,7 @@ class DataSet:
 def _alternatives(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value)
-    if hasattr(value, "tolist") and getattr(value, "ndim", 0):
+    if isinstance(value, np.ndarray) and value.ndim:
         return list(value.tolist())
     return [value]
 
@@ -185,8 +191,7 @@ def create_dataset(
     """
     path = os.path.abspath(directory)
     created = DataSet.__new__(DataSet)
-    created._native = _native.JbofDataset.create(path, metadata, itemformat, durable)
-    created._durable = durable
+    created._set(JbofDataset.create(path, metadata, itemformat, durable), durable)
     return created
 
 

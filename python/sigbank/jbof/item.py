@@ -205,11 +205,11 @@ class Item:
             NotFoundError: (a TypeError) it is not there any more.
             ReadOnlyError: (a RuntimeError) the data set was opened to read.
         """
-        if not isinstance(array, Array) or array._filename is None:
+        if not isinstance(array, Array) or array._home is None:
             raise errors.InvalidError(f"an array of this item is expected, found {type(array).__name__}: give item[name]")
-        if array._home not in (None, self._path):
-            raise errors.InvalidError(f"the array {array._filename} is in {array._home}, not in {self._path}")
-        name = os.path.splitext(array._filename)[0]
+        folder, name = os.path.split(array._home)
+        if folder != self._path:
+            raise errors.InvalidError(f"the array {name!r} is in {folder}, not in {self._path}")
         self._native.delete_array(self._name, name)
         self._arrays.pop(name, None)
 
@@ -227,7 +227,8 @@ def _samplerate(
             raise errors.InvalidError(f"a {fileformat} file needs a samplerate: give it, in Hz")
         return None, metadata
     if fileformat not in _AUDIO:
-        warnings.warn(f"{fileformat} files have no samplerate: put it in the metadata", UserWarning, stacklevel=3)
+        if fileformat in ("npy", "mat"):
+            warnings.warn(f"{fileformat} files have no samplerate: put it in the metadata", UserWarning, stacklevel=3)
         return None, metadata
     try:
         rate = operator.index(samplerate)  # type: ignore[arg-type]

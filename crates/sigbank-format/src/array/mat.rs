@@ -18,6 +18,8 @@ use crate::model::Array;
 use crate::read_at::ReadAt;
 use std::sync::Arc;
 
+/// Longest name of a variable that MATLAB has.
+const LONGEST_NAME: usize = 63;
 /// Length of a file's header.
 const HEADER: usize = 128;
 
@@ -86,22 +88,26 @@ pub fn open(src: Arc<dyn ReadAt>, name: &str) -> Result<Box<dyn ArrayReader>> {
     Ok(Box::new(MatReader::new(src, Some(name))?))
 }
 
-/// The name under which a variable is stored: MATLAB's names are ASCII letters, digits and `_`, begin with a letter, and have at most 63
-/// characters.
+/// The name under which a variable is stored: the array's, where it is Latin-1, does not begin with `_` and has at most 63 characters. SciPy,
+/// and so the reference package of the JBOF layout, finds the variable under it, and Octave reads it; MATLAB's own names are ASCII letters,
+/// digits and `_`, and begin with a letter. What even SciPy cannot store is made one of MATLAB's.
 ///
 /// ```
 /// use sigbank_format::array::mat::variable_name;
-/// assert_eq!(variable_name("snr"), "snr");
-/// assert_eq!(variable_name("1st take"), "x1st_take");
+/// assert_eq!(variable_name("1st take"), "1st take");
 /// assert_eq!(variable_name("_ref"), "x_ref");
 /// ```
 pub fn variable_name(name: &str) -> String {
+    let kept = |c: char| matches!(c, ' '..='~' | '\u{a0}'..='\u{ff}');
+    if !name.is_empty() && !name.starts_with('_') && name.chars().all(kept) && name.chars().count() <= LONGEST_NAME {
+        return name.to_owned();
+    }
     let mut out = String::with_capacity(name.len() + 1);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.push('x');
     }
     out.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }));
-    out.chars().take(63).collect()
+    out.chars().take(LONGEST_NAME).collect()
 }
 
 fn cut_short(what: &str) -> FormatError {

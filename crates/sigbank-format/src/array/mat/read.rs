@@ -339,7 +339,9 @@ impl<'a> Elements<'a> {
         let shape = dims.collect::<Option<Vec<usize>>>().filter(|_| ty == element::INT32);
         let shape = shape.ok_or_else(|| FormatError::corrupt("the dimensions of a variable are no lengths of axes"))?;
         let (_, name) = self.short("the name of a variable", LONGEST_NAME)?;
-        let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+        // SciPy writes Latin-1, MATLAB ASCII.
+        let name = String::from_utf8(name).unwrap_or_else(|e| e.into_bytes().into_iter().map(char::from).collect());
+        let name = name.trim_end_matches('\0').to_owned();
         Ok(Some(Variable { at, name, class: flags as u8, flags: (flags >> 8) as u8, shape }))
     }
 

@@ -72,8 +72,12 @@ fn one_of_several_variables_is_found_by_its_name() {
     let mut both = to_bytes("a", &a).unwrap();
     both.extend_from_slice(&to_bytes("1 b", &b).unwrap()[HEADER..]);
     let src: Arc<Bytes> = Arc::new(both.into());
+    for name in ["é", "日", "_r", &"x".repeat(64)] {
+        assert_eq!(back(name, &a), a);
+    }
+    assert_eq!(to_bytes("é", &a).unwrap()[HEADER + 40..HEADER + 49], [1, 0, 0, 0, 1, 0, 0, 0, 0xe9]);
     assert_eq!((read(src.clone(), "a").unwrap(), read(src.clone(), "1 b").unwrap()), (a, b));
-    assert!(read(src, "c").unwrap_err().to_string().contains("(a, x1_b)"));
+    assert!(read(src, "c").unwrap_err().to_string().contains("(a, 1 b)"));
 }
 
 proptest! {

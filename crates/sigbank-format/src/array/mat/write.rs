@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// Most bytes of a variable's elements (MATLAB reads no more from a level 5 file).
 const MOST: usize = (1 << 31) - 1;
 
-/// An array as the bytes of a MAT-file that holds it as one variable: of the name, made one of MATLAB's by [`variable_name`].
+/// An array as the bytes of a MAT-file that holds it as one variable: of the name that [`variable_name`] gives.
 ///
 /// A scalar has the shape (1, 1) there, a vector of n (1, n), an empty one (0, 0); float16 is stored as double.
 ///
@@ -50,7 +50,8 @@ pub fn to_bytes(name: &str, array: &Array) -> Result<Vec<u8>> {
     put(&mut matrix, element::UINT32, &[u32::from(class) | u32::from(flags) << 8, 0].map(u32::to_le_bytes).concat());
     let dimensions: Vec<u8> = shape.iter().flat_map(|&n| (n as i32).to_le_bytes()).collect();
     put(&mut matrix, element::INT32, &dimensions);
-    put(&mut matrix, element::INT8, variable_name(name).as_bytes());
+    // As SciPy writes names: Latin-1, which `variable_name` gives.
+    put(&mut matrix, element::INT8, &variable_name(name).chars().map(|c| c as u8).collect::<Vec<u8>>());
     for part in 0..parts {
         match parts {
             1 => put(&mut matrix, ty, &ordered),
