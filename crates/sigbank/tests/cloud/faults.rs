@@ -269,3 +269,22 @@ fn an_object_that_is_replaced_is_not_mixed_with_the_old_one() {
         fails(store.open_sized(&p("gone"), 5).unwrap().read_ranges(&[0..1]), Code::NotFound, &["/gone"]);
     }
 }
+
+/// A server, or a cache before it, that answers whatever the condition was: the version of its answer is compared here.
+#[test]
+fn another_version_is_noticed_without_the_servers_help() {
+    for kind in WRITERS {
+        let Some(Case { plain, proxy, store }) = case(kind, &[]) else { continue };
+        let (old, new) = (bytes(9_000_000, 1), bytes(9_000_000, 2));
+        plain.create(&p("x"), &[&old]).unwrap();
+        proxy.set(json!({"fault": "ignore_conditions", "method": "GET"}));
+        let file = store.open_read(&p("x")).unwrap();
+        assert!(file.read_ranges(&[5..10]).unwrap()[0] == old[5..10]);
+        plain.replace(&p("x"), &[&new], Expected::Any).unwrap();
+        fails(file.read_ranges(&[5..10]), Code::Conflict, &["/x", "replaced"]);
+        let mut sink = Vec::new();
+        fails(file.stream().read_to_end(&mut sink).map_err(Error::from), Code::Conflict, &["/x", "replaced"]);
+        assert!(sink.is_empty());
+        assert!(proxy.hits() > 0);
+    }
+}

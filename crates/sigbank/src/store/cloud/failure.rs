@@ -99,7 +99,7 @@ impl Failure {
         matches!(self.error, ObjectError::NotFound { .. }) || self.seen.status == Some(404)
     }
 
-    fn no_bucket(&self) -> bool {
+    pub(super) fn no_bucket(&self) -> bool {
         matches!(self.seen.code.as_str(), "NoSuchBucket" | "ContainerNotFound")
     }
 
@@ -159,7 +159,7 @@ impl Failure {
             return Error::not_found(format!("the bucket {container:?} does not exist"))
                 .remedy("correct its name, the endpoint or the account, or make it with the service's own tools");
         }
-        if self.is_missing() && matches!(purpose, Purpose::Read | Purpose::Delete) {
+        if self.is_missing() && purpose == Purpose::Read {
             return missing();
         }
         if self.is_condition() {

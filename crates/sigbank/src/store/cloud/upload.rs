@@ -127,3 +127,50 @@ impl Body for FileBody {
         SizeHint::with_exact(self.len - self.at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut block = key.to_vec();
+        block.resize(64, 0);
+        let padded = |pad: u8| block.iter().map(|byte| byte ^ pad).collect::<Vec<u8>>();
+        let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
+        Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().to_vec()
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The test servers look at no signature of S3, so it is made here again, by the letter of its definition.
+    #[test]
+    fn the_signature_is_of_the_file() {
+        let credential = AwsCredential { key_id: "id".into(), secret_key: "secret".into(), token: Some("session".into()) };
+        let sha256: [u8; 32] = Sha256::digest(b"the file").into();
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let signer = Signer::Aws { credential: Arc::new(credential), region: "eu-west-1".into() };
+        let request =
+            http::Request::put("http://host:9000/bucket/a%20b").header("if-none-match", "*").header("x-amz-meta-m", "1");
+        let request =
+            request.header(CONTENT_LENGTH, "0").header(AUTHORIZATION, "of an empty body").header("x-amz-checksum-sha256", "x");
+        let upload = Upload { file, len: 8, sha256, signer };
+        let parts = upload.sign(request.body(()).unwrap().into_parts().0).unwrap();
+
+        let header = |name: &str| parts.headers.get(name).unwrap().to_str().unwrap();
+        assert_eq!((header("content-length"), header("x-amz-content-sha256")), ("8", hex(&sha256).as_str()));
+        let (date, authorization) = (header("x-amz-date"), header("authorization"));
+        let part = |name: &str| authorization.split_once(&format!("{name}=")).unwrap().1.split(',').next().unwrap();
+        let (signed, scope) = (part("SignedHeaders"), part("Credential").strip_prefix("id/").unwrap());
+        assert_eq!(scope, format!("{}/eu-west-1/s3/aws4_request", &date[..8]));
+        assert_eq!(signed, "host;if-none-match;x-amz-content-sha256;x-amz-date;x-amz-meta-m;x-amz-security-token");
+        let value = |name: &str| if name == "host" { "host:9000" } else { header(name) }.to_owned();
+        let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", value(name))).collect();
+        let canonical = format!("PUT\n/bucket/a%20b\n\n{headers}\n{signed}\n{}", hex(&sha256));
+        let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
+        let key = scope.split('/').fold(b"AWS4secret".to_vec(), |key, part| hmac(&key, part.as_bytes()));
+        assert_eq!(part("Signature"), hex(&hmac(&key, text.as_bytes())));
+    }
+}

@@ -153,15 +153,14 @@ async fn own(inner: &Inner, key: &Path, mark: &str, len: u64) -> Result<Option<V
 /// Takes an object away, or finds it gone.
 pub(super) async fn delete(inner: &Inner, path: &RelPath) -> Result<()> {
     let key = inner.settings.key(path)?;
-    let deleted = inner
-        .repeated(Purpose::Delete, |client| {
-            let key = key.clone();
-            async move { object_store::ObjectStoreExt::delete(&client.store, &key).await }
-        })
-        .await;
-    match deleted {
-        Err(e) if e.code() == Code::NotFound && !e.message().contains("does not exist") => Ok(()),
-        deleted => deleted,
+    let mut tries = Tries::new(inner);
+    loop {
+        let client = inner.client()?;
+        match inner.once(object_store::ObjectStoreExt::delete(&client.store, &key)).await {
+            Ok(()) => return Ok(()),
+            Err(failure) if failure.is_missing() && !failure.no_bucket() => return Ok(()),
+            Err(failure) => tries.again(failure, Purpose::Delete).await?,
+        }
     }
 }
 
