@@ -1,13 +1,14 @@
 //! From an address to its store.
 
-use super::{CloudStore, LocalStore, Store};
+use super::{CloudStore, LocalStore, Store, cache};
 use crate::error::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// How to reach a store, by name: the services' own settings (`aws_region`, `endpoint`, `google_service_account`, …), beside what their
-/// usual environment variables say; see [`cloud`](super::cloud). A local folder has none.
+/// usual environment variables say, see [`cloud`](super::cloud), and `cache_dir` and `cache_size` of a [cache](super::cache). A local
+/// folder has none.
 pub type StorageOptions = BTreeMap<String, String>;
 
 /// The store whose root is at an address: a path, a `file://` URL, or one of object storage (`s3://`, `gs://`, `az://`, `http://`, …, see
@@ -28,7 +29,11 @@ pub type StorageOptions = BTreeMap<String, String>;
 pub fn connect(address: &str, options: &StorageOptions) -> Result<Arc<dyn Store>> {
     match local_path(address) {
         Some(path) => Ok(Arc::new(LocalStore::open(path)?)),
-        None => Ok(Arc::new(CloudStore::new(address, options)?)),
+        None => {
+            let mut services = options.clone();
+            services.retain(|name, _| !cache::OPTIONS.contains(&name.as_str()));
+            cache::wrap(Arc::new(CloudStore::new(address, &services)?), options)
+        }
     }
 }
 
