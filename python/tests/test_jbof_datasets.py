@@ -264,6 +264,18 @@ def test_arrays_are_arrays(tmp_path: Path, module: Any) -> None:
         hash(x)
 
 
+def test_an_array_that_others_replace_is_read_again(tmp_path: Path) -> None:
+    item = ours.create_dataset(tmp_path / "d").add_item("i")
+    item.add_array("x", [1])
+    other = ours.DataSet(tmp_path / "d", readonly=False)["i"]
+    assert item.x is item.x
+    other.delete_array(other.x)
+    with pytest.raises(AttributeError):
+        item.x  # noqa: B018
+    other.add_array("x", [2, 3])
+    assert item.x.tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_writing_to_an_array_never_changes_its_file(tmp_path: Path, size: int) -> None:
     data = np.arange(size, dtype="f8")
