@@ -3,6 +3,7 @@
 
 mod annotate;
 mod check;
+mod cp;
 mod gc;
 mod info;
 mod ls;
@@ -14,6 +15,7 @@ mod show;
 mod signals;
 mod snapshots;
 mod split;
+mod sync;
 mod text;
 mod version;
 mod wave;
@@ -46,6 +48,8 @@ enum Command {
     Merge(merge::Args),
     Split(split::Args),
     Recompress(recompress::Args),
+    Cp(cp::Args),
+    Sync(sync::Args),
 }
 
 /// Why a command ends early.
@@ -105,6 +109,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Command::Merge(args) => (merge::run(args, &mut out), args.json),
         Command::Split(args) => (split::run(args, &mut out), args.json),
         Command::Recompress(args) => (recompress::run(args, &mut out), args.json),
+        Command::Cp(args) => (cp::run(args, &mut out), args.how.json),
+        Command::Sync(args) => (sync::run(args, &mut out), args.how.json),
     };
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {

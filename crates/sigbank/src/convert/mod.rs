@@ -16,6 +16,7 @@
 //! ```
 
 mod cast;
+pub mod copy;
 mod merge;
 mod plan;
 mod recompress;

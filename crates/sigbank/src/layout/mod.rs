@@ -1,12 +1,14 @@
 //! What a dataset can do, whatever its layout: [`Source`] to read, [`Sink`] to write, [`open`] to find out which layout a
 //! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
 
+mod contents;
 pub mod jbof;
 pub mod sedpack;
 pub mod signal_dataset;
 mod source;
 mod summary;
 
+pub use contents::{Contents, Entrance, Object, contents};
 pub(crate) use source::stored_as;
 pub use source::{Collected, Figures, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
 pub use summary::{Summary, summary};

@@ -1,5 +1,7 @@
 //! A store that is said to be far away, over one that is not: it counts requests and bytes, may be slow, and may fail.
 
+#![allow(dead_code)] // Each test uses what it needs.
+
 use bytes::Bytes;
 use sigbank::store::*;
 use sigbank::uri::RelPath;

@@ -7,6 +7,7 @@ mod builder;
 mod check;
 mod claim;
 mod commit;
+mod contents;
 mod filler;
 mod info;
 mod journal;
@@ -23,6 +24,7 @@ mod table;
 mod transfer;
 
 pub use bench::decode_all;
+pub use contents::{local_store, recovered_contents, succeed, succession};
 pub use filler::{Adopted, Filler, FillerOptions, Written};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};

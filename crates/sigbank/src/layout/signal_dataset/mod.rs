@@ -53,6 +53,7 @@
 
 mod annotations;
 mod batches;
+mod contents;
 mod dataset;
 mod digest;
 mod documents;
@@ -74,6 +75,8 @@ pub use annotations::{
     publish_annotation_shards, publish_annotations, write_annotation_shard,
 };
 pub use batches::Batches;
+pub(in crate::layout) use contents::contents;
+pub use contents::{hold_catalog, missing_entrances};
 pub use dataset::{Dataset, ReadInstruction};
 pub use digest::Digest;
 pub use documents::{

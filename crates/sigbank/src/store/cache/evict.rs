@@ -52,8 +52,10 @@ impl Room {
         }
         self.give_back(cost);
         let Some(usage) = lock(disk)? else { return Ok(false) };
+        // What other processes have taken and not written yet is forgotten when everything is counted anew: a part is left for that.
         let bound = self.bound.load(Ordering::Relaxed);
-        let piece = (bound / 64).clamp(cost, PIECE.max(cost));
+        let piece = (bound / 256).clamp(cost, PIECE.max(cost));
+        let bound = bound - bound / 16;
         let mut taken = read(&usage);
         if taken.is_none_or(|taken| taken.saturating_add(piece) > bound) {
             taken = Some(evict(disk, (bound - bound / 8).saturating_sub(piece), bound.saturating_sub(piece)));

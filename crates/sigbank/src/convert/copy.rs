@@ -1,0 +1,364 @@
+//! Whole datasets from one place to another, object by object, unchanged.
+//!
+//! Which objects these are is read from the root down ([`contents`]); nothing is listed. Each is compared with its digest on
+//! the way, where a document gives one, and else with its size. What is there already is not copied again, so that an interrupted copy is
+//! completed by running it again. The root comes last: before that there is no dataset at the destination.
+
+mod each;
+mod transfer;
+
+use crate::error::{Code, Error, Result};
+use crate::layout::{Contents, Entrance, Object};
+use crate::layout::{Layout, contents, detect, sedpack, signal_dataset};
+use crate::store::{LocalStore, StorageOptions, Store, connect, local_path};
+use crate::uri::RelPath;
+use bytes::Bytes;
+use each::each;
+use sigbank_format::checksum::{Algorithm, digest_all};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use transfer::{Transfer, there};
+
+/// How a dataset is copied.
+///
+/// ```
+/// use sigbank::convert::copy::CopyOptions;
+/// let options = CopyOptions { update: true, ..CopyOptions::default() };
+/// assert_eq!((options.jobs, options.checksum), (0, false));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct CopyOptions {
+    /// Objects that are copied at once; 0 (the default) for 8.
+    pub jobs: usize,
+    /// Whether a dataset that is at the destination is brought forward to what the source is now. Else it is refused.
+    pub update: bool,
+    /// Whether objects that are at the destination already are read and compared with their digests there (without a digest: with the
+    /// source). Else their size must do, except on a local disk, where reading is cheap.
+    pub checksum: bool,
+}
+
+impl CopyOptions {
+    fn jobs(&self) -> usize {
+        if self.jobs == 0 { 8 } else { self.jobs }
+    }
+}
+
+/// An object that is to be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyObject {
+    /// Its name, relative to the root.
+    pub path: RelPath,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// What a copy is going to do, see [`plan`].
+#[derive(Debug)]
+pub struct CopyPlan {
+    /// The dataset's layout.
+    pub layout: Layout,
+    /// What is to be copied, in this order; documents after what they name, those that readers begin at last.
+    pub todo: Vec<CopyObject>,
+    /// Objects that are at the destination already, and their bytes.
+    pub skipped: (u64, u64),
+    /// Whether there is a dataset at the destination, which is brought forward.
+    pub update: bool,
+    /// Objects at absolute addresses, which a published view names: they stay where they are.
+    pub elsewhere: u64,
+    /// The digest of the root, as [`crate::layout::Source::root_digest`] gives it.
+    pub root: String,
+    from: Arc<dyn Store>,
+    to: Arc<dyn Store>,
+    options: CopyOptions,
+    shards: Vec<Sized>,
+    documents: Vec<Sized>,
+    entrances: Vec<Entrance>,
+    succession: Option<Succession>,
+    all: Vec<RelPath>,
+}
+
+/// An object of known size.
+#[derive(Debug, Clone)]
+struct Sized {
+    object: Object,
+    size: u64,
+}
+
+/// A Sedpack root that takes the place of an older one.
+#[derive(Debug)]
+struct Succession {
+    old_root: Bytes,
+    root: Bytes,
+    lists: Vec<Object>,
+}
+
+/// What a copy did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// Objects that were copied.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects that were there already, and their bytes.
+    pub skipped: (u64, u64),
+    /// Objects that were compared with a digest, of those copied and those that were there.
+    pub verified: u64,
+    /// The digest of the root.
+    pub root: String,
+}
+
+impl CopyPlan {
+    /// Bytes that are to be copied.
+    pub fn bytes(&self) -> u64 {
+        self.todo.iter().map(|object| object.bytes).sum()
+    }
+}
+
+/// Finds out what is to be copied from one store's root to another's. Nothing is written, except that a commit which a killed writer
+/// began at a Sedpack destination is brought to its end.
+///
+/// # Errors
+/// `NotFound` where the source is no dataset; `AlreadyExists` where the destination is one and is not to be brought forward, holds other
+/// files, or an object of another size or other bytes than the source; `Conflict` where it is another dataset or holds what the source
+/// has not; `Invalid` where both are the same place, or one is within the other; `ReadOnly` where nothing can be written.
+///
+/// ```
+/// use sigbank::convert::copy::{CopyOptions, plan, run};
+/// use sigbank::layout::sedpack::{Dataset, FillerOptions, Info};
+/// use sigbank::store::{LocalStore, MemoryStore, Store};
+/// use std::sync::Arc;
+/// let structure = serde_json::json!({"saved_data_description": [{"name": "x", "dtype": "uint8", "shape": [1]}]});
+/// let info = Info::new(Default::default(), structure.as_object().cloned().unwrap_or_default())?;
+/// let from: Arc<dyn Store> = Arc::new(MemoryStore::new());
+/// let dataset = Dataset::create_store(Arc::clone(&from), info)?;
+/// let mut filler = dataset.filler(FillerOptions::default())?;
+/// filler.append("train", &[&[7]], None)?;
+/// filler.finish()?;
+///
+/// let dir = tempfile::tempdir()?;
+/// let to: Arc<dyn Store> = Arc::new(LocalStore::create(dir.path().join("copy"))?);
+/// let plan = plan(&from, &to, &CopyOptions::default())?;
+/// assert_eq!(plan.todo.last().map(|object| object.path.as_str()), Some("dataset_info.json"));
+/// let report = run(&plan, &mut |_, _| true)?;
+/// assert_eq!((report.objects, report.skipped), (plan.todo.len() as u64, (0, 0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -> Result<CopyPlan> {
+    apart(&**from, &**to)?;
+    if !to.capabilities().write {
+        return Err(Error::read_only("nothing can be written here").at(to.location()));
+    }
+    let contents = contents(from)?;
+    let (mut entrances, mut succession) = (contents.entrances.clone(), None);
+    let update = match detect(&**to)? {
+        None => false,
+        Some(_) if !options.update => {
+            return Err(Error::already_exists("a dataset is here already")
+                .at(to.location())
+                .remedy("choose another place, or bring it forward to what the source is: sigbank sync"));
+        }
+        Some(layout) if layout != contents.layout => {
+            return Err(Error::conflict("it is another dataset: its layout is not the source's").at(to.location()));
+        }
+        Some(Layout::SignalDataset) => {
+            entrances = signal_dataset::missing_entrances(&contents, to)?;
+            true
+        }
+        Some(Layout::Sedpack) => {
+            entrances = Vec::new();
+            succession = succeeds(&contents, to)?;
+            true
+        }
+    };
+    // The lists of a dataset that is there have the same names as the new ones: they change with the root.
+    let documents = if update && contents.layout == Layout::Sedpack { &[] } else { &*contents.documents };
+    let all = contents.objects.iter().chain(documents).map(|object| object.path.clone()).collect();
+    let look = |objects: &[Object]| look(&**from, &**to, objects, options);
+    let (shards, documents) = (look(&contents.objects)?, look(documents)?);
+    let skipped = shards.there.iter().chain(&documents.there).fold((0, 0), |all, size| (all.0 + 1, all.1 + size));
+    if !update && skipped.0 == 0 {
+        refuse_other_files(&**to)?;
+    }
+    let mut plan = CopyPlan {
+        layout: contents.layout,
+        todo: Vec::new(),
+        skipped,
+        update,
+        elsewhere: contents.elsewhere,
+        root: root_digest(&contents)?,
+        from: Arc::clone(from),
+        to: Arc::clone(to),
+        options: options.clone(),
+        shards: shards.missing,
+        documents: documents.missing,
+        entrances,
+        succession,
+        all,
+    };
+    plan.todo = plan.steps();
+    Ok(plan)
+}
+
+/// The store of a copy's destination. A folder is made where it is not there, and opened as writers of the layout do.
+///
+/// # Errors
+/// Those of [`connect`]; `ReadOnly` or `Storage` where the folder cannot be made.
+pub fn destination(address: &str, options: &StorageOptions, layout: Option<Layout>) -> Result<Arc<dyn Store>> {
+    match (local_path(address), layout) {
+        (None, _) => connect(address, options),
+        (Some(path), Some(Layout::Sedpack)) => Ok(Arc::new(sedpack::local_store(path)?)),
+        (Some(path), _) => Ok(Arc::new(LocalStore::create(path)?)),
+    }
+}
+
+impl CopyPlan {
+    fn steps(&self) -> Vec<CopyObject> {
+        let sized = |s: &Sized| CopyObject { path: s.object.path.clone(), bytes: s.size };
+        let mut todo: Vec<CopyObject> = self.shards.iter().chain(&self.documents).map(sized).collect();
+        if let Some(next) = &self.succession {
+            todo.extend(next.lists.iter().map(|list| CopyObject { path: list.path.clone(), bytes: list.size.unwrap_or(0) }));
+            let path = RelPath::parse(sedpack::ROOT).ok();
+            todo.extend(path.map(|path| CopyObject { path, bytes: next.root.len() as u64 }));
+        }
+        todo.extend(self.entrances.iter().map(|e| CopyObject { path: e.path.clone(), bytes: e.bytes.len() as u64 }));
+        todo
+    }
+}
+
+/// Copies what is to be copied. `progress` hears (bytes done, bytes in all) and stops the run by `false`; what was copied until then is found
+/// by the next run.
+///
+/// # Errors
+/// `Corrupt` names an object of the source that is not as it is named; `Conflict` where source or destination changed since the
+/// plan was made; `Storage` where reading or writing failed.
+pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<CopyReport> {
+    let CopyPlan { from, to, .. } = plan;
+    let total = plan.bytes();
+    let transfer = Transfer { from: &**from, to: &**to };
+    let mut done = CopyReport { skipped: plan.skipped, root: plan.root.clone(), ..CopyReport::default() };
+    if !progress(0, total) {
+        return Err(stopped());
+    }
+    // What a killed copy left half written.
+    let _ = to.sweep(Duration::from_secs(60));
+    for group in [&plan.shards, &plan.documents] {
+        let copy = |one: &Sized| Ok((transfer.copy(&one.object, one.size)?, one.size));
+        each(group, plan.options.jobs(), copy, &mut |(verified, size): (bool, u64)| {
+            done.objects += 1;
+            done.bytes += size;
+            done.verified += u64::from(verified);
+            progress(done.bytes, total)
+        })?;
+    }
+    // What was there may not be flushed yet: its writer may have been killed.
+    if to.capabilities().flush && !plan.all.is_empty() {
+        to.flush(&plan.all)?;
+    }
+    if let Some(next) = &plan.succession {
+        let lists = next.lists.iter().map(|list| Ok((list.path.clone(), transfer.read(list)?))).collect::<Result<Vec<_>>>()?;
+        sedpack::succeed(&**to, &next.old_root, &next.root, lists)?;
+    }
+    for entrance in &plan.entrances {
+        transfer.open_up(entrance)?;
+        if to.capabilities().flush {
+            to.flush(std::slice::from_ref(&entrance.path))?;
+        }
+    }
+    let rest = plan.todo.len().saturating_sub(plan.shards.len() + plan.documents.len());
+    done.objects += rest as u64;
+    done.bytes = total;
+    progress(total, total);
+    Ok(done)
+}
+
+fn succeeds(newer: &Contents, to: &Arc<dyn Store>) -> Result<Option<Succession>> {
+    // What a killed writer left begun is brought to its end.
+    let older = sedpack::recovered_contents(to)?;
+    let located = |e: Error| {
+        e.at(to.location())
+            .remedy("copy to another place, or bring the source forward first: sigbank sync in the other direction")
+    };
+    let lists = sedpack::succession(&older, newer).map_err(located)?;
+    let (old_root, root) = (older.root(), newer.root());
+    Ok((old_root != root).then_some(Succession { old_root, root, lists }))
+}
+
+fn root_digest(contents: &Contents) -> Result<String> {
+    let root = contents.root();
+    let algorithm = match contents.layout {
+        Layout::SignalDataset => Algorithm::Sha256,
+        Layout::Sedpack => {
+            let info = sedpack::Info::parse(&root, true)?;
+            info.structure().algorithms.first().copied().unwrap_or(Algorithm::Sha256)
+        }
+    };
+    Ok(format!("{}:{}", algorithm.as_str(), digest_all(&[algorithm], &[&root]).concat()))
+}
+
+/// What of some objects is at the destination, and what is missing there.
+struct Looked {
+    there: Vec<u64>,
+    missing: Vec<Sized>,
+}
+
+fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], options: &CopyOptions) -> Result<Looked> {
+    let checksum = options.checksum || to.capabilities().round_trip == 0;
+    let mut found = Looked { there: Vec::new(), missing: Vec::new() };
+    let one = |object: &Object| {
+        let size = match object.size {
+            Some(size) => size,
+            None => {
+                from.head(&object.path)
+                    .map_err(|e| match e.code() {
+                        Code::NotFound => e.remedy("the source names this object, but it is gone: check the source first"),
+                        _ => e,
+                    })?
+                    .size
+            }
+        };
+        let is_there = there(from, to, object, size, checksum, options.checksum)?;
+        Ok((Sized { object: object.clone(), size }, is_there))
+    };
+    each(objects, options.jobs(), one, &mut |(object, is_there): (Sized, bool)| {
+        match is_there {
+            true => found.there.push(object.size),
+            false => found.missing.push(object),
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+/// A folder that holds something, but nothing of the dataset, is not what is meant.
+fn refuse_other_files(to: &dyn Store) -> Result<()> {
+    // An object store has no folders, and is not listed.
+    if to.capabilities().round_trip > 0 {
+        return Ok(());
+    }
+    match to.list(None)?.next().transpose()? {
+        None => Ok(()),
+        Some(entry) => Err(Error::already_exists(format!(
+            "the folder is not empty (it has '{}'), and holds no unfinished copy of the dataset",
+            entry.path
+        ))
+        .at(to.location())
+        .remedy("choose a new folder")),
+    }
+}
+
+/// Refuses one folder, and one within the other. Of other stores only their options tell whether two of one name are one.
+fn apart(from: &dyn Store, to: &dyn Store) -> Result<()> {
+    let (a, b) = (from.location(), to.location());
+    let (a, b) = (Path::new(&a), Path::new(&b));
+    if a.is_absolute() && b.is_absolute() && (a.starts_with(b) || b.starts_with(a)) {
+        return Err(Error::invalid("source and destination are one folder, or one is within the other")
+            .at(b.display())
+            .remedy("choose another destination"));
+    }
+    Ok(())
+}
+
+fn stopped() -> Error {
+    Error::conflict("the copy was stopped before its end").remedy("run it again: what is there is not copied again")
+}

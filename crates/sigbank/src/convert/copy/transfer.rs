@@ -1,0 +1,154 @@
+//! One object from one store to another.
+
+use crate::error::{Code, Error, Result};
+use crate::layout::{Entrance, Object};
+use crate::store::{Expected, Store, StoreFile};
+use bytes::Bytes;
+use sigbank_format::checksum::{Algorithm, MultiHasher, digest_all};
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// Bytes that are read and written at once.
+const CHUNK: usize = 1 << 20;
+/// Objects up to this size are written in one step.
+const SMALL: u64 = CHUNK as u64;
+
+/// From where to where.
+pub(super) struct Transfer<'a> {
+    pub(super) from: &'a dyn Store,
+    pub(super) to: &'a dyn Store,
+}
+
+impl Transfer<'_> {
+    /// The bytes of a document, as it is named.
+    pub(super) fn read(&self, object: &Object) -> Result<Bytes> {
+        if let Some(bytes) = &object.bytes {
+            return Ok(bytes.clone());
+        }
+        let bytes = match object.size {
+            Some(size) => self.from.get_at_most(&object.path, size),
+            None => self.from.get(&object.path),
+        };
+        let bytes = bytes.map_err(|e| if e.code() == Code::Limit { changed(object, self.from) } else { e })?;
+        let digests = digest_all(&algorithms(object), &[&bytes]);
+        if object.size.is_some_and(|size| size != bytes.len() as u64) || !same(object, &digests) {
+            return Err(changed(object, self.from));
+        }
+        Ok(bytes)
+    }
+
+    /// Copies an object that is not there; whoever puts the same there meanwhile is welcome. Says whether a digest was compared.
+    pub(super) fn copy(&self, object: &Object, size: u64) -> Result<bool> {
+        let taken = match self.put(object, size) {
+            Err(e) if e.code() == Code::AlreadyExists => e,
+            done => return done,
+        };
+        // Another copy was first, or the answer to our own attempt was lost.
+        match there(self.from, self.to, object, size, true, true) {
+            Ok(true) => Ok(!object.digests.is_empty()),
+            Ok(false) => Err(taken),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn put(&self, object: &Object, size: u64) -> Result<bool> {
+        if object.bytes.is_some() || size <= SMALL {
+            let object = Object { size: Some(size), ..object.clone() };
+            self.to.create(&object.path, &[&self.read(&object)?])?;
+            return Ok(!object.digests.is_empty());
+        }
+        let file = self.from.open_known(&object.path, Some(size), object.digest().as_deref())?;
+        let mut hasher = MultiHasher::new(&algorithms(object));
+        let mut new = self.to.write_new(&object.path)?;
+        let written = pass(file, |part| {
+            hasher.update(part);
+            new.write_all(part).map_err(|e| Error::from(e).at(self.to.locate(&object.path)))
+        })?;
+        if written != size || !same(object, &hasher.finish()) {
+            return Err(changed(object, self.from));
+        }
+        new.commit()?;
+        Ok(!object.digests.is_empty())
+    }
+
+    /// Puts a document that readers begin at.
+    pub(super) fn open_up(&self, entrance: &Entrance) -> Result<()> {
+        let catalog = entrance.path.as_str().starts_with("annotations/");
+        let _held = if catalog { Some(crate::layout::signal_dataset::hold_catalog(self.to)?) } else { None };
+        let expected = entrance.replaces.as_ref().map_or(Expected::Absent, Expected::Version);
+        let e = match self.to.replace(&entrance.path, &[&entrance.bytes], expected) {
+            Ok(_) => return Ok(()),
+            Err(e) => e,
+        };
+        match (e.code(), self.to.get(&entrance.path)) {
+            // The answer was lost, or another copy was first.
+            (_, Ok(there)) if there == entrance.bytes => Ok(()),
+            (Code::Conflict | Code::AlreadyExists, _) => Err(Error::conflict("it was changed at the destination meanwhile")
+                .at(self.to.locate(&entrance.path))
+                .remedy("run it again: it looks at what is there now")),
+            _ => Err(e),
+        }
+    }
+}
+
+fn algorithms(object: &Object) -> Vec<Algorithm> {
+    object.digests.iter().map(|(algorithm, _)| *algorithm).collect()
+}
+
+fn same(object: &Object, found: &[String]) -> bool {
+    object.digests.iter().map(|(_, digest)| digest).eq(found)
+}
+
+/// Hands on all bytes of an object; gives their number.
+fn pass(file: Arc<dyn StoreFile>, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+    let location = file.location().to_owned();
+    let (mut stream, mut buffer, mut all) = (file.stream(), vec![0; CHUNK], 0);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(n) => {
+                take(buffer.get(..n).unwrap_or_default())?;
+                all += n as u64;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::from(e).at(location)),
+        }
+    }
+}
+
+/// Whether the object is at its destination, where it must be as long as it is named. `hash`: and have its digest, if one is known;
+/// `compare`: without a digest it is compared with the source.
+pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64, hash: bool, compare: bool) -> Result<bool> {
+    let other = |what: String| {
+        Error::already_exists(format!("{what}: this is not what the source has under this name"))
+            .at(to.locate(&object.path))
+            .remedy("if it is what is left of something damaged, delete it and run the copy again; else choose another place")
+    };
+    match to.head(&object.path) {
+        Err(e) if e.code() == Code::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+        Ok(found) if found.size != size => return Err(other(format!("it has {} bytes, {size} are expected", found.size))),
+        Ok(_) => {}
+    }
+    let digests_of = |store: &dyn Store, algorithms: &[Algorithm]| {
+        let mut hasher = MultiHasher::new(algorithms);
+        pass(store.open_known(&object.path, Some(size), None)?, |part| {
+            hasher.update(part);
+            Ok(())
+        })?;
+        Ok::<_, Error>(hasher.finish())
+    };
+    let equal = match &object.bytes {
+        Some(bytes) if hash => *to.get(&object.path)? == **bytes,
+        _ if hash && !object.digests.is_empty() => same(object, &digests_of(to, &algorithms(object))?),
+        _ if compare => digests_of(to, &[Algorithm::Sha256])? == digests_of(from, &[Algorithm::Sha256])?,
+        _ => true,
+    };
+    if equal { Ok(true) } else { Err(other("its bytes are others".into())) }
+}
+
+fn changed(object: &Object, from: &dyn Store) -> Error {
+    Error::corrupt("its bytes are not those that the document which names it says")
+        .at(from.locate(&object.path))
+        .remedy("it is damaged, or was replaced while it was copied: check the source, then run the copy again")
+}
