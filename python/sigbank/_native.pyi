@@ -1,6 +1,6 @@
 """The native module: what `sigbank` and `sigbank.sedpack` are made of. Errors are those of `sigbank.errors`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, final, overload
 
@@ -125,8 +125,16 @@ class Dataset:
         """
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
-def open(path: str | PathLike[str]) -> Dataset:
-    """Open a dataset of any layout, read-only.
+def open(
+    path: str | PathLike[str],
+    *,
+    version: str | int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Open a dataset of any layout, read-only: in a folder, or at an address such as s3://bucket/prefix.
+
+    `storage_options` are the settings of the storage service by name, beside what the environment says. They are pickled with the
+    dataset: credentials are better given by the environment.
 
     Raises:
         NotFoundError: (a FileNotFoundError) nothing is there.
@@ -171,9 +179,13 @@ class SedpackDataset:
     """A Sedpack dataset as `sigbank.sedpack` uses it. JSON texts are those of the layout's files."""
 
     @staticmethod
-    def open(path: str | PathLike[str], allow_newer: bool = False) -> SedpackDataset: ...
+    def open(
+        path: str | PathLike[str], allow_newer: bool = False, storage_options: Mapping[str, str] | None = None
+    ) -> SedpackDataset: ...
     @staticmethod
-    def create(path: str | PathLike[str], info: str) -> SedpackDataset: ...
+    def create(
+        path: str | PathLike[str], info: str, storage_options: Mapping[str, str] | None = None
+    ) -> SedpackDataset: ...
     @property
     def path(self) -> Any:
         """The dataset's directory."""
@@ -246,7 +258,10 @@ __all__ += [
     "SignalAnnotationSet",
     "SignalAnnotations",
     "SignalDataset",
+    "SignalStore",
     "SignalView",
+    "signal_at_version",
+    "signal_compare",
     "signal_decode",
     "signal_decode_metadata",
     "signal_encode",
@@ -254,9 +269,12 @@ __all__ += [
     "signal_freeze",
     "signal_freeze_values",
     "signal_publish",
+    "signal_publish_version",
     "signal_restore",
     "signal_thaw",
     "signal_validate",
+    "signal_versions",
+    "signal_write_records",
     "signal_write_shard",
 ]
 
@@ -299,11 +317,43 @@ class RecordIterator(Iterator[Any]):
     def __next__(self) -> Any: ...
 
 @final
+class SignalStore:
+    """The store that a dataset's root is in."""
+
+    @staticmethod
+    def connect(address: str, options: Mapping[str, str], create: bool = False) -> SignalStore:
+        """The store at an address; a local directory is made with `create`."""
+    @staticmethod
+    def of(object: Any, root: str, retry: tuple[int, float, float, bool]) -> SignalStore:
+        """The store that an object in Python is; `retry` is (attempts, first and longest wait in seconds, jitter)."""
+    def reaching(self, reach: Callable[[str], SignalStore]) -> SignalStore:
+        """The same, with what finds the stores of other addresses."""
+    @property
+    def root(self) -> str: ...
+    @property
+    def location(self) -> str: ...
+    @property
+    def swaps(self) -> bool:
+        """Whether `compare_and_swap` works."""
+    def read(self, key: str) -> bytes: ...
+    def read_range(self, key: str, start: int, stop: int) -> bytes: ...
+    def read_version(self, key: str) -> tuple[bytes, str]: ...
+    def head(self, key: str) -> tuple[int, str | None]:
+        """Size, and version where that costs no reading."""
+    def create(self, key: str, data: bytes) -> None: ...
+    def create_file(self, key: str, file: str | PathLike[str]) -> None: ...
+    def compare_and_swap(self, key: str, data: bytes, expected: str | None) -> str: ...
+    def count(self, key: str) -> int:
+        """How many records an ArrayRecord object holds."""
+    def records(self, key: str, indices: list[int]) -> list[bytes]: ...
+    def list(self, prefix: str | None) -> list[str]: ...
+
+@final
 class SignalDataset:
     """A published dataset."""
 
     @staticmethod
-    def open(root: str, options: Any = None) -> SignalDataset: ...
+    def open(store: SignalStore, options: Any = None) -> SignalDataset: ...
     @property
     def root(self) -> str:
         """The root as it was given."""
@@ -379,7 +429,7 @@ class SignalView:
     def iter_record_metadata(self) -> RecordIterator: ...
     def publish(
         self,
-        root: str,
+        store: SignalStore,
         dataset_id: str,
         snapshot_id: str,
         options: Any = None,
@@ -388,7 +438,7 @@ class SignalView:
     ) -> SignalDataset: ...
     def materialize(
         self,
-        root: str,
+        store: SignalStore,
         dataset_id: str,
         snapshot_id: str,
         records_per_shard: int,
@@ -396,13 +446,40 @@ class SignalView:
         compat: bool = False,
     ) -> SignalDataset: ...
 
+def signal_at_version(dataset: SignalDataset, version: str) -> SignalDataset:
+    """The dataset at a version."""
+
+def signal_versions(dataset: SignalDataset) -> list[dict[str, Any]]:
+    """What a `Version` is made of, for each."""
+
+def signal_publish_version(
+    dataset: SignalDataset,
+    name: str,
+    shards: Iterable[Any],
+    base: str | None = None,
+    without: list[str] = ...,
+    metadata: Any = None,
+    follows: str | None = None,
+    rebase: bool = False,
+    options: Any = None,
+    publication: Any = None,
+    compat: bool = False,
+) -> SignalDataset:
+    """Publish shards as a further version."""
+
+def signal_compare(before: SignalDataset, after: SignalDataset, by_id: bool) -> dict[str, Any]:
+    """What a `Comparison` is made of."""
+
+def signal_write_records(file: str | PathLike[str], records: Iterable[bytes], options: str) -> int:
+    """Write records as an ArrayRecord file; gives how many there were."""
+
 def signal_write_shard(
-    records: Iterable[Any], root: str, work_id: str, attempt: int, options: Any = None
+    records: Iterable[Any], store: SignalStore, work_id: str, attempt: int, options: Any = None
 ) -> tuple[str, str, int, int, int, tuple[str, str] | None]:
     """Write records as a pair of shards: data and metadata URI, records, bytes of each, the SHA-256 of each."""
 
 def signal_publish(
-    root: str,
+    store: SignalStore,
     shards: Iterable[Any],
     dataset_id: str,
     snapshot_id: str,

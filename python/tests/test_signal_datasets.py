@@ -341,7 +341,7 @@ def test_paths_and_stores(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="object_store"):
         ours.open(tmp_path, object_store=object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="s3"):
-        ours.write_shard([], "s3://bucket/x")
+        ours.write_shard([], "nope+s3://bucket/x")
     with pytest.raises(ValueError):
         ours.open("")
     with pytest.raises(ValueError, match="'zst'"):

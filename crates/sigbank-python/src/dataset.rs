@@ -8,9 +8,11 @@ use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
 use sigbank::format::model::FieldType;
+use sigbank::layout::signal_dataset::versions::open_at_version;
 use sigbank::layout::{Source, Stored};
 use sigbank::loader::{Options, Shuffle};
-use std::path::PathBuf;
+use sigbank::store::{StorageOptions, local_path};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// JSON as Python objects.
@@ -18,21 +20,54 @@ fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(py, "json")?.call_method1("loads", (text,))
 }
 
-/// Open a dataset of any layout, read-only.
+/// Open a dataset of any layout, read-only: in a folder, or at an address such as `s3://bucket/prefix`.
+///
+/// `storage_options` are the settings of the storage service by name, beside what the environment says.
+///
+/// `version` is that of a signal-dataset: a number, a name, `sha256:` and 12 digits or more, or `latest`; None is what all readers see.
 ///
 /// Raises:
-///     NotFoundError: (a FileNotFoundError) nothing is there.
+///     NotFoundError: (a FileNotFoundError) nothing is there, or no such version.
 ///     UnsupportedError: (a ValueError) what is there is no dataset of a known layout, or is newer than this package.
 ///     CorruptError: (a ValueError) its root is damaged.
 #[pyfunction]
-pub fn open(py: Python<'_>, path: PathBuf) -> PyResult<Dataset> {
-    let path = match path.as_os_str().is_empty() {
-        true => return Err(raise(sigbank::Error::not_found("an empty path is given"))),
-        false => std::path::absolute(&path)?,
+#[pyo3(signature = (path, *, version=None, storage_options=None))]
+pub fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    version: Option<&Bound<'_, PyAny>>,
+    storage_options: Option<StorageOptions>,
+) -> PyResult<Dataset> {
+    let version = version.map(version_text).transpose()?;
+    let address = address(&path)?;
+    let options = storage_options.unwrap_or_default();
+    let open = || match &version {
+        None => sigbank::layout::open_with(&address, &options),
+        Some(version) => open_at_version(&address, version, &options),
     };
+    let source = py.detach(open).map_err(raise)?;
+    Ok(Dataset { source, path: address, options, at_version: version.is_some() })
+}
+
+/// A path made absolute, or an address as it is.
+pub fn address(path: &Path) -> PyResult<String> {
     let text = path.to_str().ok_or_else(|| PyValueError::new_err(format!("the path {path:?} is not UTF-8")))?;
-    let source = py.detach(|| sigbank::layout::open(text)).map_err(raise)?;
-    Ok(Dataset { source, path: text.to_owned() })
+    if text.is_empty() {
+        return Err(raise(sigbank::Error::not_found("an empty path is given")));
+    }
+    if local_path(text).is_none() {
+        return Ok(text.to_owned());
+    }
+    let absolute = std::path::absolute(local_path(text).unwrap_or(path))?;
+    Ok(absolute.to_str().unwrap_or(text).to_owned())
+}
+
+/// A version as it may be given: a number or text.
+fn version_text(version: &Bound<'_, PyAny>) -> PyResult<String> {
+    if version.is_instance_of::<pyo3::types::PyString>() || version.is_instance_of::<pyo3::types::PyInt>() {
+        return Ok(version.str()?.to_string());
+    }
+    Err(PyTypeError::new_err(format!("a version is a number or text, found {version}")))
 }
 
 /// A whole number from 0 on; what is none is a `TypeError` that names the argument.
@@ -81,6 +116,9 @@ impl Field {
 pub struct Dataset {
     source: Arc<dyn Source>,
     path: String,
+    options: StorageOptions,
+    /// Whether it is a further version, which is opened again by its digest.
+    at_version: bool,
 }
 
 impl Dataset {
@@ -310,7 +348,18 @@ impl Dataset {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((PyModule::import(py, "sigbank")?.getattr("open")?, (self.path.clone(),)))
+        let mut open = PyModule::import(py, "sigbank")?.getattr("open")?;
+        let settings = PyDict::new(py);
+        if self.at_version {
+            settings.set_item("version", self.root_digest(py)?)?;
+        }
+        if !self.options.is_empty() {
+            settings.set_item("storage_options", self.options.clone())?;
+        }
+        if !settings.is_empty() {
+            open = PyModule::import(py, "functools")?.getattr("partial")?.call((open,), Some(&settings))?;
+        }
+        Ok((open, (self.path.clone(),)))
     }
 }
 

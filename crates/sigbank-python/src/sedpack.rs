@@ -11,13 +11,19 @@ use serde_json::Value;
 use sigbank::format::model::{Metadata, Schema};
 use sigbank::layout::Source;
 use sigbank::layout::sedpack::{self, Adopted, FillerOptions, Info, ListRef, OpenOptions};
+use sigbank::store::{StorageOptions, connect, local_path};
 use sigbank::uri::RelPath;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 fn object(text: &str, what: &str) -> PyResult<Metadata> {
     serde_json::from_str(text).map_err(|e| PyValueError::new_err(format!("{what}: not a JSON object: {e}")))
+}
+
+/// What is no path of the local disk.
+fn afar(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| local_path(text).is_none())
 }
 
 /// A Sedpack dataset.
@@ -46,21 +52,31 @@ impl SedpackDataset {
 #[pymethods]
 impl SedpackDataset {
     #[staticmethod]
-    #[pyo3(signature = (path, allow_newer=false))]
-    fn open(py: Python<'_>, path: PathBuf, allow_newer: bool) -> PyResult<Self> {
-        let dataset = py.detach(|| sedpack::Dataset::open(&path, OpenOptions { allow_newer })).map_err(raise)?;
+    #[pyo3(signature = (path, allow_newer=false, storage_options=None))]
+    fn open(py: Python<'_>, path: PathBuf, allow_newer: bool, storage_options: Option<StorageOptions>) -> PyResult<Self> {
+        let options = OpenOptions { allow_newer };
+        let open = || match afar(&path) {
+            Some(address) => sedpack::Dataset::open_store(connect(address, &storage_options.unwrap_or_default())?, options),
+            None => sedpack::Dataset::open(&path, options),
+        };
+        let dataset = py.detach(open).map_err(raise)?;
         Ok(Self::new(dataset, path))
     }
 
     #[staticmethod]
-    fn create(py: Python<'_>, path: PathBuf, info: &str) -> PyResult<Self> {
+    #[pyo3(signature = (path, info, storage_options=None))]
+    fn create(py: Python<'_>, path: PathBuf, info: &str, storage_options: Option<StorageOptions>) -> PyResult<Self> {
         let mut info = object(info, "info")?;
         let mut part = |key: &str| match info.remove(key) {
             Some(Value::Object(o)) => o,
             _ => Metadata::new(),
         };
         let info = Info::new(part("metadata"), part("dataset_structure")).map_err(raise)?;
-        let dataset = py.detach(|| sedpack::Dataset::create(&path, info)).map_err(raise)?;
+        let create = || match afar(&path) {
+            Some(address) => sedpack::Dataset::create_store(connect(address, &storage_options.unwrap_or_default())?, info),
+            None => sedpack::Dataset::create(&path, info),
+        };
+        let dataset = py.detach(create).map_err(raise)?;
         Ok(Self::new(dataset, path))
     }
 

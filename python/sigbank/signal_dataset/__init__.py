@@ -9,7 +9,7 @@ array([1., 2., 3.])
 
 from __future__ import annotations
 
-from . import annotation, dataset, record
+from . import annotation, dataset, record, storage, versions
 from .annotation import AnnotationCatalog, AnnotationSet, PublishedAnnotationShard, publish_annotations
 from .dataset import Dataset, DatasetView, open, publish, write_shard
 from .dataset.instructions import ReadInstruction
@@ -56,6 +56,8 @@ __all__ = [
     "publish",
     "publish_annotations",
     "record",
+    "storage",
     "validate",
+    "versions",
     "write_shard",
 ]

@@ -1,24 +1,123 @@
-"""What is said of where datasets are."""
+"""From where a dataset is said to be to the store that it is in."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+
+from sigbank import _native
+
+from .policy import RetryPolicy, StorageOptions
+from .retry import retry_policy
+from .storage.contracts import ObjectStore, ShardStore
+from .storage.native import AddressObjectStore
+from .storage.registry import default_registry, scheme_of
+from .storage.shards import ArrayRecordShardStore
+
+Settings = Mapping[str, str]
+"""The settings of a storage service by name, `storage_options` of an address."""
 
 
-def root_path(root: str | os.PathLike[str], *stores: object) -> str:
-    """The root as a path.
+_METHODS = sorted(ObjectStore.__abstractmethods__)
+
+
+def root_path(root: str | os.PathLike[str]) -> str:
+    """The root as text: a path or an address.
 
     Raises:
-        ValueError: it is an address, such as s3://…, or stores are given: only local datasets are read and written yet.
+        ValueError: it is empty.
     """
     path = os.fspath(root)
     if not isinstance(path, str):
         raise TypeError(f"the root must be a str or a path, found {root!r}")
-    if "://" in path:
-        scheme = path.split("://", 1)[0]
-        raise ValueError(f"unsupported storage URI scheme: {scheme!r}; datasets are read and written on a local disk so far")
-    if any(store is not None for store in stores):
-        raise ValueError("object_store and shard_store are not taken yet: leave them out for a dataset on a local disk")
     if not path:
-        raise ValueError("the root is empty: give the path of a directory")
+        raise ValueError("the root is empty: give the path of a directory or an address")
     return path
+
+
+def refuse_shard_store(shard_store: ShardStore | None) -> None:
+    """ValueError for a container of one's own, which would be ignored otherwise."""
+    if shard_store is not None and type(shard_store) is not ArrayRecordShardStore:
+        raise ValueError(
+            f"shard_store is a {type(shard_store).__name__}, but records are kept in ArrayRecord files here: "
+            "leave it out, or give an ArrayRecordShardStore"
+        )
+
+
+def object_store_at(root: str, object_store: ObjectStore | None, settings: Settings | None) -> ObjectStore:
+    """The store that serves a root: the one given, or that of the address.
+
+    Raises:
+        ValueError: the address is of an unknown kind, or both a store and settings of one are given.
+    """
+    if object_store is not None:
+        if settings:
+            raise ValueError("both object_store and settings of the storage are given: give the settings to the store")
+        missing = [name for name in _METHODS if not hasattr(object_store, name)]
+        if missing:
+            raise ValueError(f"object_store has no methods {', '.join(missing)}: derive its class from storage.ObjectStore")
+        return object_store
+    backend = default_registry().backend_for(root)
+    backend.validate_root(root)
+    return AddressObjectStore(settings) if settings else backend.factory(root, root_is_directory=True)
+
+
+def is_native(object_store: ObjectStore) -> bool:
+    """Whether the native side reaches it by itself: one of this package, not a class derived from one."""
+    return isinstance(object_store, AddressObjectStore) and type(object_store).__module__.startswith(
+        f"{__package__}.storage."
+    )
+
+
+def native_store(
+    root: str, object_store: ObjectStore, *, create: bool, retry: int | RetryPolicy | None = None
+) -> _native.SignalStore:
+    """What the native side reads and writes a root with. The calls of a store in Python are tried again as `retry` says."""
+    reach = _Reach(root, object_store)
+    if isinstance(object_store, AddressObjectStore) and is_native(object_store):
+        return object_store._connect(root, create=create).reaching(reach)
+    policy = RetryPolicy() if retry is None else retry_policy(retry)
+    waits = (policy.attempts, float(policy.base_seconds), float(policy.max_seconds), policy.jitter)
+    return _native.SignalStore.of(object_store, root, waits).reaching(reach)
+
+
+def operation_policy(object_store: ObjectStore, retry: int | RetryPolicy | None) -> RetryPolicy:
+    """How often a whole operation is tried: once where each call of the store is tried again."""
+    policy = retry_policy(retry)
+    return policy if is_native(object_store) else RetryPolicy(attempts=1)
+
+
+class _Reach:
+    """The stores of other addresses than the dataset's own, which the shards of a published view may be at."""
+
+    def __init__(self, root: str, object_store: ObjectStore) -> None:
+        self._scheme, self._objects = scheme_of(root), object_store
+
+    def __call__(self, base: str) -> _native.SignalStore:
+        same = bool(self._scheme) and scheme_of(base) == self._scheme
+        objects = self._objects if same else object_store_at(base, None, None)
+        return native_store(base, objects, create=False)
+
+
+def told_apart(
+    storage_options: StorageOptions | Settings | None, options: StorageOptions | None = None
+) -> tuple[StorageOptions | None, Settings | None]:
+    """Options of reading and writing, and settings of the storage service, which share a name."""
+    if isinstance(storage_options, StorageOptions):
+        return storage_options, None
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise TypeError(f"storage_options must be StorageOptions or a mapping, found {storage_options!r}")
+    return options, storage_options
+
+
+__all__ = [
+    "ObjectStore",
+    "Settings",
+    "ShardStore",
+    "native_store",
+    "object_store_at",
+    "operation_policy",
+    "refuse_shard_store",
+    "root_path",
+    "told_apart",
+]

@@ -6,14 +6,16 @@ use super::give::SharedGiver;
 use super::iterate::RecordIterator;
 use super::json::give;
 use super::options::options;
+use super::store::SignalStore;
 use super::view::SignalView;
 use crate::dataset::with_progress;
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice};
+use sigbank::Code;
 use sigbank::layout::signal_dataset::Dataset;
-use sigbank::store::{LocalStore, Store};
-use std::path::Path;
+use sigbank::store::{Store, exists};
+use sigbank::uri::RelPath;
 use std::sync::Arc;
 
 /// A run of records in a shard: its file, records before, in it, and in the whole shard, the first ordinal.
@@ -98,6 +100,11 @@ pub enum Places {
     Many(Vec<u64>),
 }
 
+/// Whether the root document of the layout's prototype is there.
+fn prototype(store: &dyn Store) -> bool {
+    RelPath::parse("sds.json").and_then(|path| exists(store, &path)).unwrap_or(false)
+}
+
 fn read(e: sigbank::Error) -> PyErr {
     raise(e, During::Read)
 }
@@ -142,26 +149,23 @@ pub fn indices(keys: &Bound<'_, PyAny>, len: u64, of: &str) -> PyResult<Vec<u64>
     keys.try_iter()?.map(|key| index(&key?, len, of)).collect()
 }
 
-/// Opens the store of a root, which is made where it is not there.
-pub fn created(root: &str) -> sigbank::Result<Arc<dyn Store>> {
-    Ok(Arc::new(LocalStore::create(root)?))
-}
-
 #[pymethods]
 impl SignalDataset {
     #[staticmethod]
-    #[pyo3(signature = (root, options=None))]
-    fn open(py: Python<'_>, root: &str, options: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let options = self::options(options)?;
-        let opened = py.detach(|| Dataset::open(Path::new(root), options));
-        let dataset = opened.map_err(|e| match Path::new(root).join("sds.json").exists() {
-            true if e.code() == sigbank::Code::NotFound => {
-                let message = "this is the earlier prototype of the layout (sds.json), which is not read: publish a new dataset";
-                raise(sigbank::Error::corrupt(message).at(root), During::Open)
-            }
-            _ => raise(e, During::Open),
-        })?;
-        Ok(Self::new(dataset, root))
+    #[pyo3(signature = (store, options=None))]
+    fn open(py: Python<'_>, store: &SignalStore, options: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let options = store.options(self::options(options)?);
+        let opened = py.detach(|| {
+            Dataset::open_store(Arc::clone(&store.store), options).map_err(|e| match e.code() {
+                Code::NotFound if prototype(&*store.store) => {
+                    let message =
+                        "this is the earlier prototype of the layout (sds.json), which is not read: publish a new dataset";
+                    sigbank::Error::corrupt(message).at(store.store.location())
+                }
+                _ => e,
+            })
+        });
+        Ok(Self::new(opened.map_err(|e| raise(e, During::Open))?, &store.root))
     }
 
     #[getter]
@@ -219,7 +223,7 @@ impl SignalDataset {
             return Err(PyValueError::new_err(message));
         };
         let runs = py.detach(|| self.dataset.read_instructions(start, stop, metadata)).map_err(|e| match e.code() {
-            sigbank::Code::Unsupported => raise(e, During::Publish),
+            Code::Unsupported => raise(e, During::Publish),
             _ => read(e),
         })?;
         let location = self.dataset.location();

@@ -5,13 +5,16 @@ mod classes;
 mod codec;
 mod dataset;
 mod errors;
+mod foreign;
 mod give;
 mod iterate;
 mod json;
 mod options;
 mod pickle;
 mod publish;
+mod store;
 mod take;
+mod versions;
 mod view;
 mod write;
 
@@ -20,13 +23,19 @@ use pyo3::prelude::*;
 /// Adds what `sigbank.signal_dataset` is made of.
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<crate::convert::Payload>()?;
+    m.add_class::<store::SignalStore>()?;
     m.add_class::<dataset::SignalDataset>()?;
     m.add_class::<view::SignalView>()?;
     m.add_class::<iterate::RecordIterator>()?;
     m.add_class::<annotation::SignalAnnotations>()?;
     m.add_class::<annotation::SignalAnnotationSet>()?;
+    m.add_function(wrap_pyfunction!(store::signal_write_records, m)?)?;
     m.add_function(wrap_pyfunction!(write::signal_write_shard, m)?)?;
     m.add_function(wrap_pyfunction!(publish::signal_publish, m)?)?;
+    m.add_function(wrap_pyfunction!(versions::signal_at_version, m)?)?;
+    m.add_function(wrap_pyfunction!(versions::signal_versions, m)?)?;
+    m.add_function(wrap_pyfunction!(versions::signal_publish_version, m)?)?;
+    m.add_function(wrap_pyfunction!(versions::signal_compare, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_encode, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_decode, m)?)?;
     m.add_function(wrap_pyfunction!(codec::signal_validate, m)?)?;

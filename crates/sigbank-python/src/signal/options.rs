@@ -28,7 +28,7 @@ pub fn options(storage: Option<&Bound<'_, PyAny>>) -> PyResult<Options> {
 
 /// The compression of ArrayRecord's writer options, such as "group_size:1,zstd:3". Groups are always of one record, which every
 /// reader reads; what else an ArrayRecord writer is told of its work leaves no trace in the records.
-fn compression(text: &str) -> PyResult<Compression> {
+pub fn compression(text: &str) -> PyResult<Compression> {
     let Compression::Zstd { level: zstd, window_log: mut window } = Compression::default() else { return Ok(Compression::None) };
     let mut chosen = Compression::default();
     for option in text.split(',').map(str::trim).filter(|o| !o.is_empty()) {

@@ -1,9 +1,10 @@
 //! A coordinator's part: shards become a dataset.
 
-use super::dataset::{SignalDataset, created, shown};
+use super::dataset::{SignalDataset, shown};
 use super::errors::{During, raise};
 use super::json::json;
 use super::options::options;
+use super::store::SignalStore;
 use pyo3::intern;
 use pyo3::prelude::*;
 use sigbank::layout::signal_dataset::{Options, Place, Publication, PublishedShard, Reference, publish};
@@ -11,11 +12,11 @@ use sigbank::uri::RelPath;
 
 /// Publishes shards (`PublishedShard` values) as a dataset.
 #[pyfunction]
-#[pyo3(signature = (root, shards, dataset_id, snapshot_id, expected_work_ids=None, metadata=None, options=None, publication=None, compat=false))]
+#[pyo3(signature = (store, shards, dataset_id, snapshot_id, expected_work_ids=None, metadata=None, options=None, publication=None, compat=false))]
 #[allow(clippy::too_many_arguments)]
 pub fn signal_publish(
     py: Python<'_>,
-    root: &str,
+    store: &SignalStore,
     shards: &Bound<'_, PyAny>,
     dataset_id: &str,
     snapshot_id: &str,
@@ -25,15 +26,15 @@ pub fn signal_publish(
     publication: Option<&Bound<'_, PyAny>>,
     compat: bool,
 ) -> PyResult<SignalDataset> {
-    let options = publish_options(options, publication, compat)?;
-    let shards = shards.try_iter()?.map(|shard| taken(root, &shard?)).collect::<PyResult<Vec<_>>>()?;
+    let options = store.options(publish_options(options, publication, compat)?);
+    let shards = shards.try_iter()?.map(|shard| taken(&store.root, &shard?)).collect::<PyResult<Vec<_>>>()?;
     let mut what = named(dataset_id, snapshot_id);
     what.expected_work_ids = expected_work_ids;
     if let Some(metadata) = metadata {
         what.metadata = json(metadata)?;
     }
-    let published = py.detach(|| publish(&created(root)?, &shards, &what, &options));
-    Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, root))
+    let published = py.detach(|| publish(&store.store, &shards, &what, &options));
+    Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, &store.root))
 }
 
 /// What a dataset is to be called.
@@ -56,7 +57,7 @@ pub fn publish_options(
     Ok(options)
 }
 
-fn taken(root: &str, shard: &Bound<'_, PyAny>) -> PyResult<PublishedShard> {
+pub(super) fn taken(root: &str, shard: &Bound<'_, PyAny>) -> PyResult<PublishedShard> {
     let py = shard.py();
     let (data, metadata): (Option<String>, Option<String>) = match shard.getattr_opt(intern!(py, "_sha256"))? {
         Some(known) if !known.is_none() => known.extract()?,
@@ -84,12 +85,15 @@ fn place(root: &str, uri: &str) -> sigbank::Result<Place> {
     let below = || {
         let inside = uri.strip_prefix(shown(root)).and_then(|rest| rest.strip_prefix('/')).map(str::to_owned);
         let absolute = || {
+            if root.contains("://") || uri.contains("://") {
+                return None;
+            }
             let [root, uri] = [root, uri].map(std::path::absolute);
             Some(uri.ok()?.strip_prefix(root.ok()?).ok()?.to_str()?.to_owned())
         };
         inside.or_else(absolute)
     };
-    match below().filter(|_| !uri.contains("://")) {
+    match below() {
         Some(path) => RelPath::parse(&path).map(Place::Inside),
         None => Place::parse(uri),
     }

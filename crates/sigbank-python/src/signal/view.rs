@@ -1,9 +1,10 @@
 //! A selection of a dataset's records.
 
-use super::dataset::{SignalDataset, created};
+use super::dataset::SignalDataset;
 use super::errors::{During, raise};
 use super::iterate::RecordIterator;
 use super::publish::{named, publish_options};
+use super::store::SignalStore;
 use pyo3::prelude::*;
 use sigbank::layout::signal_dataset::View;
 
@@ -46,39 +47,39 @@ impl SignalView {
         py.detach(|| RecordIterator::metadata(self.view.metadata_batches()))
     }
 
-    #[pyo3(signature = (root, dataset_id, snapshot_id, options=None, publication=None, compat=false))]
+    #[pyo3(signature = (store, dataset_id, snapshot_id, options=None, publication=None, compat=false))]
     #[allow(clippy::too_many_arguments)]
     fn publish(
         &self,
         py: Python<'_>,
-        root: &str,
+        store: &SignalStore,
         dataset_id: &str,
         snapshot_id: &str,
         options: Option<&Bound<'_, PyAny>>,
         publication: Option<&Bound<'_, PyAny>>,
         compat: bool,
     ) -> PyResult<SignalDataset> {
-        let options = publish_options(options, publication, compat)?;
+        let options = store.options(publish_options(options, publication, compat)?);
         let what = named(dataset_id, snapshot_id);
-        let published = py.detach(|| self.view.publish(&created(root)?, &what, &options));
-        Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, root))
+        let published = py.detach(|| self.view.publish(&store.store, &what, &options));
+        Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, &store.root))
     }
 
-    #[pyo3(signature = (root, dataset_id, snapshot_id, records_per_shard, options=None, compat=false))]
+    #[pyo3(signature = (store, dataset_id, snapshot_id, records_per_shard, options=None, compat=false))]
     #[allow(clippy::too_many_arguments)]
     fn materialize(
         &self,
         py: Python<'_>,
-        root: &str,
+        store: &SignalStore,
         dataset_id: &str,
         snapshot_id: &str,
         records_per_shard: u64,
         options: Option<&Bound<'_, PyAny>>,
         compat: bool,
     ) -> PyResult<SignalDataset> {
-        let options = publish_options(options, None, compat)?;
+        let options = store.options(publish_options(options, None, compat)?);
         let what = named(dataset_id, snapshot_id);
-        let published = py.detach(|| self.view.materialize(&created(root)?, &what, records_per_shard, &options));
-        Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, root))
+        let published = py.detach(|| self.view.materialize(&store.store, &what, records_per_shard, &options));
+        Ok(SignalDataset::new(published.map_err(|e| raise(e, During::Publish))?, &store.root))
     }
 }

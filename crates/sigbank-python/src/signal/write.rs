@@ -1,8 +1,8 @@
 //! A worker's part: records become a pair of shards.
 
-use super::dataset::{created, shown};
 use super::errors::{During, raise};
 use super::options::options;
+use super::store::SignalStore;
 use super::take::record;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -60,11 +60,11 @@ type Written = (String, String, u64, u64, u64, Option<(String, String)>);
 
 /// Writes records as a pair of shards; gives what a `PublishedShard` is made of.
 #[pyfunction]
-#[pyo3(signature = (records, root, work_id, attempt, options=None))]
+#[pyo3(signature = (records, store, work_id, attempt, options=None))]
 pub fn signal_write_shard(
     py: Python<'_>,
     records: &Bound<'_, PyAny>,
-    root: &str,
+    store: &SignalStore,
     work_id: &str,
     attempt: u64,
     options: Option<&Bound<'_, PyAny>>,
@@ -72,9 +72,9 @@ pub fn signal_write_shard(
     let options = self::options(options)?;
     let records = Handed::new(records, |item| record(item)?.into_record())?;
     let raising = records.raising(During::WriteShard);
-    let written = py.detach(|| write_shard(&*created(root)?, records, work_id, attempt, &options));
+    let written = py.detach(|| write_shard(&*store.store, records, work_id, attempt, &options));
     let shard = written.map_err(raising)?;
-    let uri = |path: &str| format!("{}/{path}", shown(root));
+    let uri = |path: &str| format!("{}/{path}", store.root);
     let digests = shard.data.sha256.zip(shard.metadata.sha256).map(|(data, metadata)| (data.to_string(), metadata.to_string()));
     let (data, metadata) = (shard.data.path.as_str(), shard.metadata.path.as_str());
     let bytes = (shard.data.stored_bytes, shard.metadata.stored_bytes);

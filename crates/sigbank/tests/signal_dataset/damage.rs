@@ -164,7 +164,7 @@ fn documents_that_break_a_rule_are_refused() {
         (2, "/shards/1/first_ordinal", json!(1), "do not meet"),
         (2, "/shards/1/record_count", json!(3), "do not meet"),
         (2, "/shards/0/data/path", json!("objects/../../x"), "out of the dataset"),
-        (2, "/shards/0/data/path", json!("s3://bucket/x"), "cannot be read here"),
+        (2, "/shards/0/data/path", json!("gopher://bucket/x"), "cannot be read here"),
         (2, "/shards/0/data/stored_bytes", json!(131_073), "sum of stored_bytes"),
         (2, "/shards/0/metadata", none.clone(), "'metadata' is missing"),
         (2, "/shards/0/record_indices", json!([0]), "1 record_indices for a record_count of 2"),

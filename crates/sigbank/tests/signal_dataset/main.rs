@@ -10,6 +10,7 @@ mod golden;
 mod live;
 mod publishing;
 mod reading;
+mod requests;
 mod rules;
 mod support;
 mod versions;

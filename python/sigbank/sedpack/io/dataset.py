@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,53 +19,71 @@ from .metadata import DatasetInfo, DatasetStructure, Metadata
 from .shard_file_metadata import ShardListInfo
 from .shard_info_iterator import ShardInfoIterator
 from .types import SplitT
+from .utils import root_of
 from .workers import write_multiprocessing
 
 
 class Dataset(DatasetIteration):
-    """A dataset on disk.
+    """A dataset on disk, or in a bucket.
 
     Args:
-        path: the dataset's directory.
+        path: the dataset's directory, or an address such as s3://bucket/prefix.
         create_dataset: make an empty dataset of the default structure when there is none; `Dataset.create` says more.
         allow_newer: open a dataset although its `sedpack_version` is newer than what is known here.
+        storage_options: the settings of the storage service of an address, by name. They are pickled with the dataset:
+            credentials are better given by the environment.
 
     Raises:
         FileNotFoundError: there is no dataset at `path`.
         ValueError: the dataset is newer than what is known here, or its description is damaged.
     """
 
-    def __init__(self, path: str | Path, create_dataset: bool = False, *, allow_newer: bool = False) -> None:
-        self.path = Path(path).expanduser().resolve()
+    def __init__(
+        self,
+        path: str | Path,
+        create_dataset: bool = False,
+        *,
+        allow_newer: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path: Path | str = root_of(path)
         self._allow_newer = allow_newer
+        self._storage_options = dict(storage_options) if storage_options else None
         try:
-            self._native = _native.SedpackDataset.open(str(self.path), allow_newer)
+            self._native = _native.SedpackDataset.open(str(self.path), allow_newer, self._storage_options)
         except FileNotFoundError:
             if not create_dataset:
                 raise
-            self._native = _native.SedpackDataset.create(str(self.path), DatasetInfo().model_dump_json())
+            info = DatasetInfo().model_dump_json()
+            self._native = _native.SedpackDataset.create(str(self.path), info, self._storage_options)
         self._saved = self._info = DatasetInfo()
         self._reload()
         self._info = self._saved.model_copy(deep=True)
 
     @staticmethod
-    def create(path: str | Path, metadata: Metadata, dataset_structure: DatasetStructure) -> Dataset:
-        """Make a new, empty dataset and open it.
+    def create(
+        path: str | Path,
+        metadata: Metadata,
+        dataset_structure: DatasetStructure,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Dataset:
+        """Make a new, empty dataset and open it; `path` and `storage_options` as for `Dataset`.
 
         Raises:
             DatasetExistsError: (a FileExistsError) there is a dataset at `path`; it is left as it is.
             ValueError: the structure cannot be written: an unknown dtype, a name that stands twice, a compression that the
                 shard file type does not take.
         """
-        root = Path(path).expanduser().resolve()
+        root, options = root_of(path), dict(storage_options) if storage_options else None
         info = DatasetInfo(metadata=metadata, dataset_structure=dataset_structure)
         try:
             refuse_lossy(metadata, "metadata")
             refuse_lossy(dataset_structure, "dataset_structure")
-            _native.SedpackDataset.create(str(root), info.model_dump_json())
+            _native.SedpackDataset.create(str(root), info.model_dump_json(), options)
         except FileExistsError:
             raise DatasetExistsError(root) from None
-        return Dataset(root, allow_newer=True)
+        return Dataset(root, allow_newer=True, storage_options=options)
 
     def __repr__(self) -> str:
         info = self._info
@@ -107,7 +125,7 @@ class Dataset(DatasetIteration):
         self._reload()
         if self._saved.dataset_structure != structure:
             # What is open reads and writes by the structure that it was opened with.
-            self._native = _native.SedpackDataset.open(str(self.path), True)
+            self._native = _native.SedpackDataset.open(str(self.path), True, self._storage_options)
         return saved
 
     @property
@@ -222,10 +240,17 @@ class Dataset(DatasetIteration):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "allow_newer": self._allow_newer, "info": self._info}
+        return {
+            "path": self.path,
+            "allow_newer": self._allow_newer,
+            "storage_options": self._storage_options,
+            "info": self._info,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], allow_newer=state["allow_newer"])  # type: ignore[misc]
+        self.__init__(  # type: ignore[misc]
+            state["path"], allow_newer=state["allow_newer"], storage_options=state.get("storage_options")
+        )
         self._info.metadata = state["info"].metadata
         self._info.dataset_structure = state["info"].dataset_structure
 

@@ -44,7 +44,7 @@ class DatasetIteration:
     that cannot be read.
     """
 
-    path: Path
+    path: Path | str
     _native: _native.SedpackDataset
 
     def _selection(
@@ -253,6 +253,8 @@ class DatasetIteration:
         return tf_dataset.examples(self._attributes(), begin)
 
     def _from_root(self, path: bytes) -> str:
+        if isinstance(self.path, str):
+            return path.decode().removeprefix(f"{self.path.rstrip('/')}/")
         return Path(path.decode()).relative_to(self.path).as_posix()
 
     def _attributes(self) -> Sequence[Attribute]:
@@ -284,7 +286,8 @@ class DatasetIteration:
         """The paths of the selected shards' files, in stored order; KeyError and ValueError as the iterators."""
         chosen = self._selection(split, shards, custom_metadata_type_limit, shard_filter)
         infos = list(iterate_shard_infos(self._native, split))
-        return [str(self.path / shard_path(infos[i])) for i in (range(len(infos)) if chosen is None else chosen)]
+        root = str(self.path).rstrip("/")
+        return [f"{root}/{shard_path(infos[i])}" for i in (range(len(infos)) if chosen is None else chosen)]
 
 
 def iterate_shard_infos(native: _native.SedpackDataset, split: SplitT) -> Iterator[ShardInfo]:

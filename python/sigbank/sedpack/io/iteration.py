@@ -25,7 +25,7 @@ class _Generator:
 
     _process: Callable[[Any], Any] | None
 
-    def _open(self, dataset_path: Path, shard_iterator: Iterable[ShardInfo], file_parallelism: int) -> None:
+    def _open(self, dataset_path: Path | str, shard_iterator: Iterable[ShardInfo], file_parallelism: int) -> None:
         self._threads = check_positive("file_parallelism", file_parallelism)
         self._native = _native.SedpackDataset.open(str(dataset_path), True)
         self._shards = shard_iterator
@@ -61,7 +61,7 @@ class RustGenerator(_Generator):
     def __init__(
         self,
         *,
-        dataset_path: Path,
+        dataset_path: Path | str,
         dataset_structure: DatasetStructure,
         shard_iterator: Iterable[ShardInfo],
         process_record: Callable[[ExampleT], Any] | None = None,
@@ -84,7 +84,7 @@ class RustBatchedGenerator(_Generator):
     def __init__(
         self,
         *,
-        dataset_path: Path,
+        dataset_path: Path | str,
         dataset_structure: DatasetStructure,
         shard_iterator: Iterable[ShardInfo],
         batch_size: int,

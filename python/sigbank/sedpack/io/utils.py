@@ -14,6 +14,17 @@ from .types import HashChecksumT
 T = TypeVar("T")
 
 
+def root_of(path: str | Path) -> Path | str:
+    """The root of a dataset: an absolute path, or an address such as s3://bucket/prefix as it is.
+
+    >>> root_of("s3://bucket/prefix/")
+    's3://bucket/prefix'
+    """
+    if isinstance(path, str) and "://" in path and not path.startswith("file://"):
+        return path.rstrip("/")
+    return Path(str(path).removeprefix("file://")).expanduser().resolve()
+
+
 def identity(x: T) -> T:
     """What was given.
 

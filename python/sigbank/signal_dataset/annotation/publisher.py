@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import StorageError
 from ..policy import AnnotationOptions, RetryPolicy
 from ..record.model import AnnotationRecord, Json
 from ..retry import retry_policy, retrying
@@ -13,6 +14,15 @@ from .model import PublishedAnnotationShard
 
 if TYPE_CHECKING:
     from ..dataset.reader import Dataset
+
+
+def refuse_without_swap(dataset: Dataset) -> None:
+    """StorageError where the catalog of annotations cannot be replaced safely; before anything is written."""
+    if not getattr(dataset.object_store, "supports_compare_and_swap", True):
+        raise StorageError(
+            f"{dataset.root}: annotations need a compare-and-swap, which this store cannot do (a mounted bucket has none): "
+            "open the dataset at its native address, such as s3://bucket/prefix, and annotate that"
+        )
 
 
 def publish_annotations(
@@ -32,6 +42,7 @@ def publish_annotations(
         ValueError: the annotations are not as many as the records, not in order, or of others.
         PublicationCollisionError: (a FileExistsError) the name has another set.
     """
+    refuse_without_swap(dataset)
     policy = retry_policy(retry)
     if iter(records) is records:
         policy = RetryPolicy(attempts=1)
@@ -57,6 +68,7 @@ def write_shard(
         ValueError: the annotations are not in order, or of other records.
         PublicationCollisionError: (a FileExistsError) the id was used for other records.
     """
+    refuse_without_swap(dataset)
     given = list(records)
     values = retrying(
         retry_policy(retry),
@@ -81,6 +93,7 @@ def publish_shards(
         ValueError: they do not, or are of another set or snapshot.
         PublicationCollisionError: (a FileExistsError) the name has another set.
     """
+    refuse_without_swap(dataset)
     given = list(published)
     native = retrying(
         retry_policy(retry),

@@ -7,10 +7,20 @@ from os import PathLike
 
 from sigbank import _native
 
-from .._roots import root_path
+from .._roots import (
+    ObjectStore,
+    Settings,
+    ShardStore,
+    native_store,
+    object_store_at,
+    operation_policy,
+    refuse_shard_store,
+    root_path,
+    told_apart,
+)
 from ..policy import PublicationOptions, RetryPolicy, StorageOptions
 from ..record.model import Json, PublishedShard
-from ..retry import retry_policy, retrying
+from ..retry import retrying
 from .reader import Dataset
 
 
@@ -22,12 +32,13 @@ def publish(
     snapshot_id: str,
     expected_work_ids: Sequence[str] | None = None,
     metadata: Mapping[str, Json] | None = None,
-    object_store: None = None,
-    shard_store: None = None,
-    storage_options: StorageOptions | None = None,
+    object_store: ObjectStore | None = None,
+    shard_store: ShardStore | None = None,
+    storage_options: StorageOptions | Settings | None = None,
     publication_options: PublicationOptions | None = None,
     retry: int | RetryPolicy | None = None,
     compat: bool = False,
+    options: StorageOptions | None = None,
 ) -> Dataset:
     """Publish shards as a dataset: of each work id the highest attempt, in the order of work ids.
 
@@ -36,6 +47,9 @@ def publish(
     Args:
         expected_work_ids: the work ids that must be there, and no others.
         metadata: whatever is to be said of the dataset.
+        object_store: the store that the root is in, where that is not to be found by its address.
+        storage_options: how to read and write (`StorageOptions`), or the settings of the storage service by name; `options` are
+            the former beside the latter.
         compat: leave out the checksums that references get otherwise, so that the reference package can complete an interrupted
             publication of ours and we one of its; then `verify` cannot find an object replaced by another of its size.
 
@@ -43,12 +57,23 @@ def publish(
         ValueError: work ids are missing or not expected, a shard is not as it is said to be, a name cannot be.
         PublicationCollisionError: (a FileExistsError) another publication stands there.
     """
-    path, given = root_path(root, object_store, shard_store), list(shards)
+    path, given = root_path(root), list(shards)
+    options, settings = told_apart(storage_options, options)
+    refuse_shard_store(shard_store)
+    objects = object_store_at(path, object_store, settings)
     expected = None if expected_work_ids is None else list(expected_work_ids)
     native = retrying(
-        retry_policy(retry),
+        operation_policy(objects, retry),
         lambda: _native.signal_publish(
-            path, given, dataset_id, snapshot_id, expected, metadata, storage_options, publication_options, compat
+            native_store(path, objects, create=True, retry=retry),
+            given,
+            dataset_id,
+            snapshot_id,
+            expected,
+            metadata,
+            options,
+            publication_options,
+            compat,
         ),
     )
-    return Dataset(native, storage_options)
+    return Dataset(native, options, objects, shard_store)

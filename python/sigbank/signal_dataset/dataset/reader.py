@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from sigbank import _native
 
-from .._roots import root_path
+from .._roots import (
+    ObjectStore,
+    Settings,
+    ShardStore,
+    native_store,
+    object_store_at,
+    refuse_shard_store,
+    root_path,
+    told_apart,
+)
 from ..annotation.catalog import AnnotationCatalog, AnnotationSet
 from ..policy import AccessMode, CachePolicy, StorageOptions
 from ..record.model import Json, Record, RecordMetadata
@@ -25,8 +34,16 @@ class Dataset(Sequence[Record]):
     again), and used after a fork.
     """
 
-    def __init__(self, native: _native.SignalDataset, options: StorageOptions | None = None) -> None:
+    def __init__(
+        self,
+        native: _native.SignalDataset,
+        options: StorageOptions | None = None,
+        object_store: ObjectStore | None = None,
+        shard_store: ShardStore | None = None,
+    ) -> None:
         self._native = native
+        self._shard_store = shard_store
+        self.object_store = object_store or object_store_at(native.root, None, None)
         self._options = options
         self._location = native.location
         self.root: str = native.root
@@ -116,11 +133,17 @@ class Dataset(Sequence[Record]):
         return self._native.verify(progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._location, self.root, self._options)
+        return _reopen, (self._location, self.root, self._options, self.object_store, self._shard_store)
 
 
-def _reopen(location: str, root: str, options: StorageOptions | None) -> Dataset:
-    dataset = Dataset(_native.SignalDataset.open(location, options), options)
+def _reopen(
+    location: str,
+    root: str,
+    options: StorageOptions | None,
+    object_store: ObjectStore,
+    shard_store: ShardStore | None,
+) -> Dataset:
+    dataset = open(location, object_store=object_store, options=options, shard_store=shard_store)
     dataset.root = root
     return dataset
 
@@ -148,14 +171,34 @@ class RecordMetadataSequence(Sequence[RecordMetadata]):
 def open(
     root: str | PathLike[str],
     *,
-    object_store: None = None,
+    object_store: ObjectStore | None = None,
     options: StorageOptions | None = None,
-    shard_store: None = None,
+    shard_store: ShardStore | None = None,
+    storage_options: Settings | None = None,
+    version: str | int | None = None,
 ) -> Dataset:
     """Open a published dataset for reading.
 
+    Args:
+        root: its directory, or an address such as s3://bucket/prefix.
+        object_store: the store that it is in, where that is not to be found by its address.
+        options: how to read.
+        storage_options: the settings of the storage service, by name. They are pickled with the dataset: credentials are better
+            given by the environment.
+        version: a further version, see `versions.at`; None for what every reader sees.
+
     Raises:
-        FileNotFoundError: there is none at `root` (yet).
+        FileNotFoundError: there is none at `root` (yet), or no such version.
         CorruptDatasetError: (a ValueError) its documents are damaged, of another format, or need a newer reader.
     """
-    return Dataset(_native.SignalDataset.open(root_path(root, object_store, shard_store), options), options)
+    path = root_path(root)
+    read_options, settings = told_apart(storage_options, options)
+    refuse_shard_store(shard_store)
+    objects = object_store_at(path, object_store, settings)
+    native = _native.SignalDataset.open(native_store(path, objects, create=False), read_options)
+    dataset = Dataset(native, read_options, objects, shard_store)
+    if version is None:
+        return dataset
+    from ..versions import at
+
+    return at(dataset, version)

@@ -8,10 +8,19 @@ from os import PathLike
 from sigbank import _native
 
 from .._frozen import set_slot, whole_number
-from .._roots import root_path
+from .._roots import (
+    ObjectStore,
+    Settings,
+    ShardStore,
+    native_store,
+    object_store_at,
+    operation_policy,
+    refuse_shard_store,
+    root_path,
+)
 from ..policy import RetryPolicy, StorageOptions
 from ..record.model import PublishedShard, Record
-from ..retry import retry_policy, retrying
+from ..retry import retrying
 
 
 def write_shard(
@@ -20,10 +29,11 @@ def write_shard(
     *,
     work_id: str = "0",
     attempt: int = 0,
-    object_store: None = None,
-    shard_store: None = None,
+    object_store: ObjectStore | None = None,
+    shard_store: ShardStore | None = None,
     options: StorageOptions | None = None,
     retry: int | RetryPolicy | None = None,
+    storage_options: Settings | None = None,
 ) -> PublishedShard:
     """Write records as one shard. Readers see nothing of it before `publish`.
 
@@ -31,9 +41,11 @@ def write_shard(
 
     Args:
         records: they are consumed one by one, while threads encode and compress.
-        root: the directory of the dataset to be; it is made where it is not there.
+        root: the directory of the dataset to be, which is made where it is not there; or an address such as s3://bucket/prefix.
         work_id: which part of the work this is; each worker has its own.
         attempt: which try at it. `publish` takes the highest.
+        object_store: the store that the root is in, where that is not to be found by its address.
+        storage_options: the settings of the storage service, by name.
         retry: how often storage that fails is tried again. Records that can be iterated but once are not tried again.
 
     Raises:
@@ -44,11 +56,17 @@ def write_shard(
     whole_number("shard attempt", attempt, 0, "a nonnegative integer")
     if not work_id:
         raise ValueError("shard URIs and work_id must be non-empty")
-    path, policy = root_path(root, object_store, shard_store), retry_policy(retry)
+    path = root_path(root)
+    refuse_shard_store(shard_store)
+    objects = object_store_at(path, object_store, storage_options)
+    policy = operation_policy(objects, retry)
     if iter(records) is records:
         policy = RetryPolicy(attempts=1)
     data, metadata, count, data_bytes, metadata_bytes, digests = retrying(
-        policy, lambda: _native.signal_write_shard(records, path, work_id, attempt, options)
+        policy,
+        lambda: _native.signal_write_shard(
+            records, native_store(path, objects, create=True, retry=retry), work_id, attempt, options
+        ),
     )
     shard = PublishedShard(data, metadata, work_id, attempt, count, data_bytes, metadata_bytes)
     set_slot(shard, "_sha256", digests)
@@ -59,9 +77,14 @@ class RecordShardWriter:
     """`write_shard` with options of its own."""
 
     def __init__(
-        self, *, object_store: None = None, shard_store: None = None, options: StorageOptions | None = None
+        self,
+        *,
+        object_store: ObjectStore | None = None,
+        shard_store: ShardStore | None = None,
+        options: StorageOptions | None = None,
     ) -> None:
-        root_path("/", object_store, shard_store)
+        self.object_store = object_store
+        self.shard_store = shard_store
         self.options = options
 
     def write(
@@ -74,4 +97,13 @@ class RecordShardWriter:
         retry: int | RetryPolicy | None = None,
     ) -> PublishedShard:
         """Write records as one shard, as `write_shard` does."""
-        return write_shard(records, root, work_id=work_id, attempt=attempt, options=self.options, retry=retry)
+        return write_shard(
+            records,
+            root,
+            work_id=work_id,
+            attempt=attempt,
+            object_store=self.object_store,
+            shard_store=self.shard_store,
+            options=self.options,
+            retry=retry,
+        )

@@ -7,10 +7,10 @@ from os import PathLike
 from typing import Any, cast, overload
 
 from .._frozen import whole_number
-from .._roots import root_path
-from ..policy import PublicationOptions, RetryPolicy
+from .._roots import ObjectStore, Settings, native_store, object_store_at, operation_policy, root_path
+from ..policy import PublicationOptions, RetryPolicy, StorageOptions
 from ..record.model import Record
-from ..retry import retry_policy, retrying
+from ..retry import retrying
 from .reader import Dataset, RecordMetadataSequence
 
 
@@ -58,6 +58,7 @@ class DatasetView(Sequence[Record]):
         publication_options: PublicationOptions | None = None,
         retry: int | RetryPolicy | None = None,
         compat: bool = False,
+        storage_options: Settings | None = None,
     ) -> Dataset:
         """Publish it as a dataset that refers to the source's objects by absolute paths: they must stay where they are.
 
@@ -66,12 +67,19 @@ class DatasetView(Sequence[Record]):
         Raises:
             PublicationCollisionError: (a FileExistsError) another publication stands there.
         """
-        path, options = root_path(destination), self.dataset._options
+        path, objects, options = self._destination(destination, storage_options)
         native = retrying(
-            retry_policy(retry),
-            lambda: self._native.publish(path, dataset_id, snapshot_id, options, publication_options, compat),
+            operation_policy(objects, retry),
+            lambda: self._native.publish(
+                native_store(path, objects, create=True, retry=retry),
+                dataset_id,
+                snapshot_id,
+                options,
+                publication_options,
+                compat,
+            ),
         )
-        return Dataset(native, options)
+        return Dataset(native, options, objects)
 
     def materialize(
         self,
@@ -82,6 +90,7 @@ class DatasetView(Sequence[Record]):
         records_per_shard: int = 10_000,
         retry: int | RetryPolicy | None = None,
         compat: bool = False,
+        storage_options: Settings | None = None,
     ) -> Dataset:
         """Copy its records into a dataset of its own, in shards of `records_per_shard`.
 
@@ -89,12 +98,28 @@ class DatasetView(Sequence[Record]):
             PublicationCollisionError: (a FileExistsError) another publication stands there.
         """
         whole_number("records_per_shard", records_per_shard, 1, "a positive integer")
-        path, options = root_path(destination), self.dataset._options
+        path, objects, options = self._destination(destination, storage_options)
         native = retrying(
-            retry_policy(retry),
-            lambda: self._native.materialize(path, dataset_id, snapshot_id, records_per_shard, options, compat),
+            operation_policy(objects, retry),
+            lambda: self._native.materialize(
+                native_store(path, objects, create=True, retry=retry),
+                dataset_id,
+                snapshot_id,
+                records_per_shard,
+                options,
+                compat,
+            ),
         )
-        return Dataset(native, options)
+        return Dataset(native, options, objects)
+
+    def _destination(
+        self, destination: str | PathLike[str], settings: Settings | None
+    ) -> tuple[str, ObjectStore, StorageOptions | None]:
+        """The path, its store (the dataset's own where it is in the same bucket), and the options."""
+        path, given = root_path(destination), None
+        if not settings and "://" in path and path.split("/")[:3] == self.dataset.root.split("/")[:3]:
+            given = self.dataset.object_store
+        return path, object_store_at(path, given, settings), self.dataset._options
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.dataset, self.indices)

@@ -12,6 +12,8 @@ use crate::read_at::ReadAt;
 
 /// Where the first chunk of records may begin: behind the signature.
 pub(super) const FIRST_CHUNK: u64 = 64;
+/// So much of a file's end is read at once by default: the postscript, and the index where it is small.
+pub(super) const TAIL: u64 = 2 * BLOCK;
 /// A footer up to this long is read at once, a longer one only after its header says so too.
 const LONG_FOOTER: u64 = 16 << 20;
 /// Most bytes of a footer's entry, with room for fields to come, and of its metadata.
@@ -132,13 +134,22 @@ impl Index {
 }
 
 impl Reader {
-    /// Opens a file: reads its last 64 KiB and the index (only an index over 16 MiB takes a third read).
+    /// Opens a file: reads its last 128 KiB, and the index where it begins before (only an index over 16 MiB takes a third read).
     ///
     /// # Errors
     /// Corrupt for what is no ArrayRecord file, for one that was cut short or not finished (see [`super::recover`]), and for a
     /// damaged index. Unsupported for an index of a later version.
     pub fn open(src: Arc<dyn ReadAt>) -> Result<Self> {
-        let (index, options) = open(src.as_ref())?;
+        Self::open_tail(src, TAIL)
+    }
+
+    /// As [`Self::open`], with how many bytes of the file's end are read at once: worth more than by default where a read costs a
+    /// round trip. It is rounded up to blocks of 64 KiB.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_tail(src: Arc<dyn ReadAt>, tail: u64) -> Result<Self> {
+        let (index, options) = open(src.as_ref(), tail)?;
         Ok(Self(Arc::new(Inner { src, index, options })))
     }
 
@@ -303,7 +314,7 @@ pub(super) fn read_span<'a>(src: &dyn ReadAt, span: &Range<u64>, buffer: &'a mut
     Ok(place)
 }
 
-fn open(src: &dyn ReadAt) -> Result<(Index, String)> {
+fn open(src: &dyn ReadAt, tail: u64) -> Result<(Index, String)> {
     let size = src.size();
     if size < 2 * BLOCK || !size.is_multiple_of(BLOCK) {
         return Err(FormatError::corrupt(format!(
@@ -313,17 +324,27 @@ fn open(src: &dyn ReadAt) -> Result<(Index, String)> {
     }
     let (mut bytes, mut scratch, mut records) = (Vec::new(), Vec::new(), Records::default());
     let last = size - BLOCK;
-    let tail = read_span(src, &(last..size), &mut bytes)?;
-    let begin = footer_offset(tail, last, &mut scratch, &mut records)
+    let start = size - tail.max(1).div_ceil(BLOCK).saturating_mul(BLOCK).min(size);
+    let read = read_span(src, &(start..size), &mut bytes)?;
+    let (before, postscript) = read.split_at_checked((last - start) as usize).unwrap_or_default();
+    let begin = footer_offset(postscript, last, &mut scratch, &mut records)
         .map_err(|e| e.within("no postscript: this is no ArrayRecord file, or it is damaged or was not finished"))?;
+    if begin >= start {
+        let footer = before.get((begin - start) as usize..).unwrap_or_default();
+        return read_footer(footer, begin, &mut scratch, &mut records).map_err(|e| e.within("the index"));
+    }
+    // What was read already is not read again.
+    let before = before.to_vec();
     if last - begin > LONG_FOOTER {
         let header = chunk::header(begin, read_span(src, &(begin..begin + HEADER_SPAN as u64), &mut bytes)?)?;
         if header.end(begin)? > last {
             return Err(FormatError::corrupt("the index is longer than the file"));
         }
     }
-    let footer = read_span(src, &(begin..last), &mut bytes)?;
-    read_footer(footer, begin, &mut scratch, &mut records).map_err(|e| e.within("the index"))
+    let mut footer = Vec::new();
+    read_span(src, &(begin..start), &mut footer)?;
+    footer.extend_from_slice(&before);
+    read_footer(&footer, begin, &mut scratch, &mut records).map_err(|e| e.within("the index"))
 }
 
 fn footer_offset(tail: &[u8], last: u64, scratch: &mut Vec<u8>, records: &mut Records) -> Result<u64> {

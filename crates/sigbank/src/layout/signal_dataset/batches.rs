@@ -10,6 +10,11 @@ use std::thread::JoinHandle;
 
 /// Bytes of decoded records that make a batch, and most records.
 const BATCH: (usize, usize) = (256 << 10, 1024);
+/// The same where a request costs a round trip; and threads then, most of which wait.
+const BATCH_AFAR: (usize, usize) = (1 << 20, 4096);
+const THREADS_AFAR: usize = 16;
+/// Bytes that are read ahead then, at least.
+const AHEAD_AFAR: usize = 48 << 20;
 
 /// What is read, in order.
 #[derive(Debug, Clone)]
@@ -45,6 +50,8 @@ pub struct Batches<T: Stored> {
 struct Shared<T> {
     dataset: Dataset,
     ordinals: Ordinals,
+    /// Whether reading costs round trips.
+    afar: bool,
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -70,10 +77,12 @@ impl<T: Stored> Batches<T> {
             Ordinals::Range(range) => Ordinals::Range(range.start.min(dataset.len())..range.end.min(dataset.len())),
             list => list,
         };
-        let threads = dataset.options().threads().min(usize::try_from(ordinals.len()).unwrap_or(usize::MAX));
+        let afar = dataset.store().capabilities().round_trip > 0;
+        let threads = if afar { dataset.options().threads().max(THREADS_AFAR) } else { dataset.options().threads() };
+        let threads = threads.min(usize::try_from(ordinals.len()).unwrap_or(usize::MAX));
         let state =
             State { position: 0, next: 0, deliver: 0, done: BTreeMap::new(), held: 0, largest: 0, alive: threads, stop: false };
-        let shared = Arc::new(Shared { dataset, ordinals, state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(Shared { dataset, ordinals, afar, state: Mutex::new(state), changed: Condvar::new() });
         let spawn = |_| {
             let shared = Arc::clone(&shared);
             std::thread::spawn(move || {
@@ -107,7 +116,8 @@ impl<T> Shared<T> {
 
 impl<T: Stored> Shared<T> {
     fn work(&self) {
-        let budget = self.dataset.options().read_ahead_bytes;
+        let ahead = self.dataset.options().read_ahead_bytes;
+        let (budget, batch) = if self.afar { (ahead.max(AHEAD_AFAR), BATCH_AFAR) } else { (ahead, BATCH) };
         loop {
             let (number, ordinals, expected) = {
                 let mut state = self.state();
@@ -117,7 +127,7 @@ impl<T: Stored> Shared<T> {
                         return;
                     }
                     // How large they are shows with the first.
-                    let records = BATCH.0.checked_div(state.largest).unwrap_or(1).clamp(1, BATCH.1);
+                    let records = batch.0.checked_div(state.largest).unwrap_or(1).clamp(1, batch.1);
                     let records = left.min(records as u64);
                     let expected = state.largest.saturating_mul(records as usize);
                     if state.next == state.deliver || (state.largest > 0 && state.held.saturating_add(expected) <= budget) {

@@ -34,6 +34,8 @@ pub(super) struct Inner {
     version: Option<Version>,
     /// The pages used last, the last one first.
     pages: Mutex<Vec<(usize, Arc<Page>)>>,
+    /// Held while a page is read, by the process of this number.
+    reading: Mutex<(u32, Arc<Mutex<()>>)>,
     pub(super) shards: Shards,
 }
 
@@ -125,12 +127,12 @@ impl Dataset {
         root_digest: Digest,
         version: Option<Version>,
     ) -> Result<Self> {
-        let objects = Objects::new(store);
+        let objects = Objects::reaching(store, options.elsewhere.clone());
         let snapshot = objects.document(&root.snapshot, &options.control).map_err(named)?;
         let snapshot = Snapshot::parse(&snapshot, &options.control).map_err(|e| e.at(objects.locate(&root.snapshot.path)))?;
         let shards = Shards::new(options.max_open_shards);
-        let pages = Mutex::default();
-        Ok(Self(Arc::new(Inner { objects, options, root, root_digest, snapshot, version, pages, shards })))
+        let (pages, reading) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { objects, options, root, root_digest, snapshot, version, pages, reading, shards })))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -192,16 +194,28 @@ impl Dataset {
     /// `NotFound` past the last; `Corrupt` for a page that is not as the snapshot says.
     pub fn page(&self, number: usize) -> Result<Arc<Page>> {
         let held = || self.0.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        {
+        let kept = || {
             let mut pages = held();
-            if let Some(at) = pages.iter().position(|(n, _)| *n == number) {
-                if let Some(front) = pages.get_mut(..=at) {
-                    front.rotate_right(1);
-                }
-                if let Some((_, page)) = pages.first() {
-                    return Ok(Arc::clone(page));
-                }
+            let at = pages.iter().position(|(n, _)| *n == number)?;
+            pages.get_mut(..=at)?.rotate_right(1);
+            pages.first().map(|(_, page)| Arc::clone(page))
+        };
+        if let Some(page) = kept() {
+            return Ok(page);
+        }
+        // One at a time: who waited here may find it read.
+        let reading = {
+            let mut reading = self.0.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            let process = std::process::id();
+            if reading.0 != process {
+                // In a forked child: who held it in the parent is not here.
+                *reading = (process, Arc::default());
             }
+            Arc::clone(&reading.1)
+        };
+        let _reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = kept() {
+            return Ok(page);
         }
         let page = Arc::new(self.read_page(number)?);
         let mut pages = held();

@@ -67,8 +67,8 @@ mod source;
 mod spool;
 mod transfer;
 mod verify;
-mod view;
 pub mod versions;
+mod view;
 
 pub use annotations::{
     AnnotationCatalog, AnnotationOptions, AnnotationRow, AnnotationSet, AnnotationShard, AnnotationStatus,
@@ -83,6 +83,7 @@ pub use documents::{
     LAYOUT_VERSION, MIN_READER_VERSION, NEWEST_READER_VERSION, Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot,
 };
 pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
+pub use objects::Elsewhere;
 pub use publish::{Publication, publish};
 pub use read::{Stored, StoredRecord};
 pub use shard_write::{PublishedShard, Record, write_shard};
@@ -90,9 +91,9 @@ pub use source::SignalSource;
 pub(crate) use view::taken_again;
 pub use view::{View, publish_views};
 
+pub use sigbank_format::record::signal::{RecordMetadata, ResourcePolicy};
 pub use transfer::copy_shard;
 pub use versions::{Version, VersionPublication, VersionRef, Which, publish_version};
-pub use sigbank_format::record::signal::{RecordMetadata, ResourcePolicy};
 
 use sigbank_format::container::arrayrecord::Compression;
 use sigbank_format::model::json::Limits;
@@ -133,6 +134,8 @@ pub struct Options {
     pub max_open_shards: usize,
     /// Bytes of decoded records that iteration reads ahead.
     pub read_ahead_bytes: usize,
+    /// How the stores of other addresses are reached, at which the shards of a published view may be.
+    pub elsewhere: Elsewhere,
 }
 
 impl Default for Options {
@@ -151,6 +154,7 @@ impl Default for Options {
             manifest_cache_pages: 16,
             max_open_shards: 64,
             read_ahead_bytes: 24 << 20,
+            elsewhere: Elsewhere::default(),
         }
     }
 }

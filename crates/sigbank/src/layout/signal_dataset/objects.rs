@@ -3,23 +3,69 @@
 use super::digest::Digest;
 use super::documents::{Place, Reference};
 use crate::error::{Code, Error, Result};
-use crate::store::{LocalStore, Store, StoreFile};
+use crate::store::{StorageOptions, Store, StoreFile, connect};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::model::json::Limits;
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The objects that a dataset's documents name.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) store: Arc<dyn Store>,
-    /// All of the local disk, once it is needed.
-    disk: OnceLock<Arc<dyn Store>>,
+    elsewhere: Elsewhere,
+    /// Each bucket elsewhere that was needed, and the local disk as `/`.
+    reached: Mutex<HashMap<String, Arc<dyn Store>>>,
+}
+
+/// How the stores of other addresses are reached.
+#[derive(Clone)]
+pub struct Elsewhere(Arc<Connect>);
+
+type Connect = dyn Fn(&str) -> Result<Arc<dyn Store>> + Send + Sync;
+
+impl Elsewhere {
+    /// By a function of the address of a bucket (`s3://bucket`), or of `/` for the local disk.
+    ///
+    /// ```
+    /// use sigbank::layout::signal_dataset::{Elsewhere, Options};
+    /// use sigbank::store::MemoryStore;
+    /// use std::sync::Arc;
+    /// let nowhere = Elsewhere::new(|_| Ok(Arc::new(MemoryStore::new())));
+    /// let options = Options { elsewhere: nowhere, ..Options::default() };
+    /// # let _ = options;
+    /// ```
+    pub fn new(connect: impl Fn(&str) -> Result<Arc<dyn Store>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(connect))
+    }
+    /// By address, with these settings.
+    pub fn with_options(options: StorageOptions) -> Self {
+        Self::new(move |address| connect(address, &options))
+    }
+}
+
+impl Default for Elsewhere {
+    /// By address, with what the environment says.
+    fn default() -> Self {
+        Self::with_options(StorageOptions::new())
+    }
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Elsewhere")
+    }
 }
 
 impl Objects {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, disk: OnceLock::new() }
+        Self::reaching(store, Elsewhere::default())
+    }
+
+    pub(super) fn reaching(store: Arc<dyn Store>, elsewhere: Elsewhere) -> Self {
+        Self { store, elsewhere, reached: Mutex::default() }
     }
 
     /// The object's name as people know it.
@@ -30,11 +76,21 @@ impl Objects {
         }
     }
 
+    /// What a request for an object costs, see [`Capabilities::round_trip`](crate::store::Capabilities).
+    pub(super) fn round_trip(&self, place: &Place) -> u64 {
+        match place {
+            Place::Inside(_) => self.store.capabilities().round_trip,
+            Place::Elsewhere(text) => self.elsewhere(text).map_or(0, |(store, _)| store.capabilities().round_trip),
+        }
+    }
+
     /// Opens an object, which must be as long as its reference says.
     pub(super) fn open(&self, reference: &Reference) -> Result<Arc<dyn StoreFile>> {
         let opened = match &reference.path {
-            Place::Inside(path) => self.store.open_read(path),
-            Place::Elsewhere(text) => self.elsewhere(text).and_then(|(store, path)| store.open_read(&path)),
+            Place::Inside(path) => self.store.open_sized(path, reference.stored_bytes),
+            Place::Elsewhere(text) => {
+                self.elsewhere(text).and_then(|(store, path)| store.open_sized(&path, reference.stored_bytes))
+            }
         };
         let file = opened.map_err(|e| match e.code() {
             Code::NotFound => e.remedy("the dataset names this object, but it is gone: restore it from a copy"),
@@ -45,18 +101,28 @@ impl Objects {
     }
 
     fn elsewhere(&self, text: &str) -> Result<(Arc<dyn Store>, RelPath)> {
-        let path = text.strip_prefix("file://").unwrap_or(text);
-        let Some(path) = path.strip_prefix('/') else {
-            return Err(Error::unsupported("objects at such an address cannot be read here").at(text));
+        let (bucket, key) = match text.split_once("://") {
+            Some(("file", path)) => ("/".to_owned(), path.trim_start_matches('/')),
+            Some((scheme, rest)) => {
+                let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+                (format!("{scheme}://{bucket}"), key)
+            }
+            None => ("/".to_owned(), text.trim_start_matches('/')),
         };
-        let store = match self.disk.get() {
-            Some(store) => Arc::clone(store),
+        let held = || self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = held().get(&bucket).map(Arc::clone);
+        let store = match known {
+            Some(store) => store,
             None => {
-                let disk: Arc<dyn Store> = Arc::new(LocalStore::open("/")?);
-                Arc::clone(self.disk.get_or_init(|| disk))
+                // Reached without the lock: it may take its time.
+                let store = (self.elsewhere.0)(&bucket).map_err(|e| match e.code() {
+                    Code::Unsupported => e.within("objects at such an address cannot be read here").at(text),
+                    _ => e.at(text),
+                })?;
+                Arc::clone(held().entry(bucket).or_insert(store))
             }
         };
-        Ok((store, RelPath::parse(path)?))
+        Ok((store, RelPath::parse(key).map_err(|e| e.at(text))?))
     }
 
     /// The bytes of a document, compared with what its reference says.

@@ -60,7 +60,7 @@ pub fn publish(
     check_names(publication)?;
     let chosen = choose(shards, publication.expected_work_ids.as_deref())?;
     not_another(&**store, publication, options)?;
-    let objects = Objects::new(Arc::clone(store));
+    let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let mut next = 0;
     let entries = chosen.into_iter().map(|shard| {
         let records = options.verify_record_counts.then_some(shard.record_count);

@@ -5,8 +5,10 @@ use super::dataset::Dataset;
 use super::documents::{Reference, Shard};
 use super::shards::{OpenShard, Scratch};
 use crate::error::{Error, Result};
+use crate::store::Pending;
 use bytes::Bytes;
 use sigbank_format::record::signal::{Decoded, RecordMetadata, decode, decode_metadata};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +16,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes that are read at once.
 const TOGETHER: u64 = 1 << 20;
+/// The same where a request costs a round trip.
+const TOGETHER_AFAR: u64 = 8 << 20;
+/// Bytes of one call that are on their way or being decoded, where reading costs a round trip; at least one run is.
+const IN_FLIGHT: u64 = 64 << 20;
+/// Shards that are opened at a time, where that costs requests.
+const OPENERS: usize = 32;
 /// From so many stored bytes on, further threads are worth their start.
 const WORTH_A_THREAD: u64 = 128 << 10;
 
@@ -117,6 +125,59 @@ struct Run {
     location: Arc<str>,
     span: Range<u64>,
     spots: Vec<Spot>,
+    /// Whether reading costs a round trip.
+    afar: bool,
+}
+
+/// The runs of one call: which are being read, and which is decoded next.
+struct Flight<'a> {
+    runs: &'a [Run],
+    state: Mutex<InFlight>,
+}
+
+#[derive(Default)]
+struct InFlight {
+    begun: VecDeque<Box<dyn Pending>>,
+    /// How many runs were begun, and how many were taken to be decoded.
+    next: usize,
+    taken: usize,
+    bytes: u64,
+}
+
+impl<'a> Flight<'a> {
+    /// The next run, with its bytes on the way where reading costs a round trip.
+    fn next(&self) -> Option<(&'a Run, Option<Box<dyn Pending>>)> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = self.runs.get(state.taken)?;
+        state.taken += 1;
+        if !run.afar {
+            state.next = state.next.max(state.taken);
+            return Some((run, None));
+        }
+        while let Some(further) = self.runs.get(state.next).filter(|further| further.afar) {
+            let bytes = further.span.end - further.span.start;
+            if !state.begun.is_empty() && state.bytes.saturating_add(bytes) > IN_FLIGHT {
+                break;
+            }
+            let begun = Arc::clone(&further.shard.file).start_ranges(std::slice::from_ref(&further.span));
+            state.begun.push_back(begun);
+            state.bytes += bytes;
+            state.next += 1;
+        }
+        Some((run, state.begun.pop_front()))
+    }
+
+    fn landed(&self, run: &Run) {
+        if run.afar {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.bytes = state.bytes.saturating_sub(run.span.end - run.span.start);
+        }
+    }
+}
+
+fn fetched(run: &Run, pending: Box<dyn Pending>) -> Result<Bytes> {
+    let bytes = pending.wait().map_err(|e| e.at(&run.location))?;
+    Ok(bytes.into_iter().next().unwrap_or_default())
 }
 
 impl Dataset {
@@ -132,19 +193,22 @@ impl Dataset {
             .map_err(|e| e.within(format!("ordinal {ordinal}")).at(inner.objects.locate(&reference.path)))
     }
 
-    /// The records at `ordinals`, in that order, on at most so many threads.
+    /// The records at `ordinals`, in that order, on at most so many threads. Where a request costs time, all are begun before the first
+    /// is waited for, within [`IN_FLIGHT`].
     pub(super) fn many<T: Stored>(&self, ordinals: &[u64], threads: usize) -> Result<Vec<T>> {
         let runs = self.plan::<T>(ordinals)?;
         let bytes: u64 = runs.iter().map(|run| run.span.end - run.span.start).sum();
         let threads = threads.min(runs.len()).min((bytes / WORTH_A_THREAD) as usize + 1);
         let rows = Mutex::new(vec![None; ordinals.len()]);
-        let next = AtomicUsize::new(0);
+        let flight = Flight { runs: &runs, state: Mutex::default() };
         let work = || {
             let inner = self.inner();
             inner.shards.with_scratch(|scratch| -> Result<()> {
-                loop {
-                    let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
-                    let got = read_run::<T>(run, scratch, &inner.options, ordinals)?;
+                while let Some((run, pending)) = flight.next() {
+                    let bytes = pending.map(|pending| fetched(run, pending)).transpose();
+                    let got = bytes.and_then(|bytes| read_run::<T>(run, bytes, scratch, &inner.options, ordinals));
+                    flight.landed(run);
+                    let got = got?;
                     let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
                     for (row, value) in got {
                         if let Some(place) = rows.get_mut(row) {
@@ -152,6 +216,7 @@ impl Dataset {
                         }
                     }
                 }
+                Ok(())
             })
         };
         if threads < 2 {
@@ -165,6 +230,34 @@ impl Dataset {
         }
         let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         rows.into_iter().map(|row| row.ok_or_else(gone)).collect()
+    }
+
+    /// Opens the shards of some places, together where that costs requests.
+    fn open_together<T: Stored>(&self, places: &[super::dataset::Located]) -> Result<Vec<Arc<OpenShard>>> {
+        let inner = self.inner();
+        let open =
+            |found: &super::dataset::Located| inner.shards.get(&inner.objects, T::object(found.shard()), found.shard_len());
+        let remote = places.first().map_or(0, |found| inner.objects.round_trip(&T::object(found.shard()).path));
+        if remote == 0 || places.len() < 2 {
+            return places.iter().map(open).collect();
+        }
+        let (next, opened) = (AtomicUsize::new(0), Mutex::new(vec![None; places.len()]));
+        let work = || -> Result<()> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(found) = places.get(number) else { return Ok(()) };
+                let shard = open(found).inspect_err(|_| next.store(places.len(), Ordering::Relaxed))?;
+                if let Some(place) = opened.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
+                    *place = Some(shard);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..places.len().min(OPENERS)).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(gone()))).fold(Ok(()), Result::and)
+        })?;
+        let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+        opened.into_iter().map(|shard| shard.ok_or_else(gone)).collect()
     }
 
     /// Which records are read together.
@@ -181,26 +274,34 @@ impl Dataset {
             last = Some(found);
         }
         spots.sort_unstable();
+        let groups: Vec<&[Spot]> = spots.chunk_by(|a, b| (a.page, a.shard) == (b.page, b.shard)).collect();
+        let places = groups.iter().filter_map(|group| ordinals.get(group.first()?.row));
+        let places = places.map(|&ordinal| self.locate(ordinal)).collect::<Result<Vec<_>>>()?;
+        let shards = self.open_together::<T>(&places)?;
         let mut runs: Vec<Run> = Vec::new();
-        for group in spots.chunk_by(|a, b| (a.page, a.shard) == (b.page, b.shard)) {
-            let Some(found) = group.first().and_then(|spot| ordinals.get(spot.row)) else { continue };
-            let found = self.locate(*found)?;
+        for ((group, found), shard) in groups.into_iter().zip(places).zip(shards) {
             let reference = T::object(found.shard());
-            let shard = inner.shards.get(&inner.objects, reference, found.shard_len())?;
             let location: Arc<str> = inner.objects.locate(&reference.path).into();
+            let gap = inner.objects.round_trip(&reference.path);
+            let together = if gap == 0 { TOGETHER } else { TOGETHER_AFAR };
             let first = runs.len();
             for spot in group {
                 let span =
                     shard.reader.span(spot.physical).map_err(|e| physical(e.into(), &shard, spot.physical).at(&location))?;
                 match runs.get_mut(first..).and_then(<[_]>::last_mut) {
                     Some(run)
-                        if (span.start == run.span.end && span.end - run.span.start <= TOGETHER)
+                        if (span.start >= run.span.end
+                            && span.start - run.span.end <= gap
+                            && span.end - run.span.start <= together)
                             || (span.start >= run.span.start && span.end == run.span.end) =>
                     {
                         run.span.end = span.end;
                         run.spots.push(*spot);
                     }
-                    _ => runs.push(Run { shard: Arc::clone(&shard), location: Arc::clone(&location), span, spots: vec![*spot] }),
+                    _ => {
+                        let (shard, location, afar) = (Arc::clone(&shard), Arc::clone(&location), gap > 0);
+                        runs.push(Run { shard, location, span, spots: vec![*spot], afar });
+                    }
                 }
             }
         }
@@ -209,7 +310,13 @@ impl Dataset {
 }
 
 /// Reads the records of a run: (row, record).
-fn read_run<T: Stored>(run: &Run, scratch: &mut Scratch, options: &Options, ordinals: &[u64]) -> Result<Vec<(usize, T)>> {
+fn read_run<T: Stored>(
+    run: &Run,
+    fetched: Option<Bytes>,
+    scratch: &mut Scratch,
+    options: &Options,
+    ordinals: &[u64],
+) -> Result<Vec<(usize, T)>> {
     let mut got: Vec<(usize, T)> = Vec::with_capacity(run.spots.len());
     let mut before = None;
     let Scratch { decoder, bytes } = scratch;
@@ -217,8 +324,8 @@ fn read_run<T: Stored>(run: &Run, scratch: &mut Scratch, options: &Options, ordi
         let ordinal = ordinals.get(spot.row).copied().unwrap_or_default();
         e.within(format!("ordinal {ordinal}")).at(&run.location)
     };
-    let alone = run.spots.len() == 1;
-    if !alone {
+    let alone = run.spots.len() == 1 && fetched.is_none();
+    if fetched.is_none() && !alone {
         let len = usize::try_from(run.span.end - run.span.start).map_err(|_| Error::limit("a span larger than the memory"))?;
         if bytes.len() < len {
             *bytes = crate::store::zeroed(len as u64)?;
@@ -235,6 +342,7 @@ fn read_run<T: Stored>(run: &Run, scratch: &mut Scratch, options: &Options, ordi
             got.push((spot.row, same));
             continue;
         }
+        let bytes = fetched.as_deref().unwrap_or(bytes);
         let mut record = Vec::new();
         let decoded = if alone {
             decoder.read(&run.shard.reader, spot.physical, &mut record)

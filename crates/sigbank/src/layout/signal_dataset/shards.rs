@@ -32,9 +32,15 @@ pub(super) struct Shards {
 #[derive(Default)]
 struct Open {
     clock: u64,
-    shards: HashMap<Place, (u64, Arc<OpenShard>)>,
+    shards: HashMap<Place, (u64, Slot)>,
+    process: u32,
 }
 
+/// A shard that is open, or is being opened by who holds the lock: others wait for that and do not open it again.
+type Slot = Arc<Mutex<Option<Arc<OpenShard>>>>;
+
+/// Bytes of a shard's end that are read to open it, at least and at most.
+const TAIL: (u64, u64) = (128 << 10, 1 << 20);
 /// Scratches that are kept for the next reads.
 const SCRATCHES: usize = 16;
 
@@ -49,30 +55,38 @@ impl Shards {
 
     /// The shard object of a reference, which holds `records` records where that is known.
     pub(super) fn get(&self, objects: &Objects, reference: &Reference, records: Option<u64>) -> Result<Arc<OpenShard>> {
-        {
-            let mut open = held(&self.open);
-            open.clock += 1;
-            let now = open.clock;
-            if let Some((used, shard)) = open.shards.get_mut(&reference.path) {
-                *used = now;
-                let shard = Arc::clone(shard);
-                drop(open);
-                right_count(&shard.reader, records).map_err(|e| e.at(objects.locate(&reference.path)))?;
-                return Ok(shard);
-            }
+        let slot = self.slot(&reference.path);
+        let mut opened = held(&slot);
+        if let Some(shard) = &*opened {
+            right_count(&shard.reader, records).map_err(|e| e.at(objects.locate(&reference.path)))?;
+            return Ok(Arc::clone(shard));
         }
-        // Opened without the lock: others read meanwhile.
         let shard = Arc::new(open_shard(objects, reference, records)?);
+        *opened = Some(Arc::clone(&shard));
+        Ok(shard)
+    }
+
+    fn slot(&self, place: &Place) -> Slot {
         let mut open = held(&self.open);
         open.clock += 1;
         let now = open.clock;
+        let process = std::process::id();
+        if std::mem::replace(&mut open.process, process) != process {
+            // In a forked child: what a thread of the parent was opening then is never opened.
+            open.shards.retain(|_, (_, slot)| slot.try_lock().is_ok());
+        }
+        if let Some((used, slot)) = open.shards.get_mut(place) {
+            *used = now;
+            return Arc::clone(slot);
+        }
         while open.shards.len() >= self.most {
             let oldest = open.shards.iter().min_by_key(|(_, (used, _))| *used).map(|(place, _)| place.clone());
             let Some(oldest) = oldest else { break };
             open.shards.remove(&oldest);
         }
-        open.shards.insert(reference.path.clone(), (now, Arc::clone(&shard)));
-        Ok(shard)
+        let slot = Slot::default();
+        open.shards.insert(place.clone(), (now, Arc::clone(&slot)));
+        slot
     }
 
     /// Runs `read` with a scratch of its own.
@@ -91,7 +105,10 @@ impl Shards {
 pub(super) fn open_shard(objects: &Objects, reference: &Reference, records: Option<u64>) -> Result<OpenShard> {
     let file = objects.open(reference)?;
     let located = |e: Error| e.at(objects.locate(&reference.path));
-    let reader = Reader::open(Arc::clone(&file) as Arc<dyn sigbank_format::read_at::ReadAt>).map_err(|e| located(e.into()))?;
+    let source = Arc::clone(&file) as Arc<dyn sigbank_format::read_at::ReadAt>;
+    // Where a request costs time, the index comes with the end of the object if it is not longer than what a request costs.
+    let tail = objects.round_trip(&reference.path).clamp(TAIL.0, TAIL.1);
+    let reader = Reader::open_tail(source, tail).map_err(|e| located(e.into()))?;
     right_count(&reader, records).map_err(located)?;
     Ok(OpenShard { reader, file })
 }

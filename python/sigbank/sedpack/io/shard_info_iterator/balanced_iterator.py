@@ -29,7 +29,7 @@ class BalancedShardInfoIterator(CachedShardInfoIterator):
     def __init__(
         self,
         *,
-        dataset_path: Path,
+        dataset_path: Path | str,
         dataset_info: DatasetInfo,
         split: SplitT | None,
         repeat: bool = True,

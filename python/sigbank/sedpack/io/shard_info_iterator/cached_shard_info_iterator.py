@@ -26,7 +26,7 @@ class CachedShardInfoIterator(ShardInfoIterator):
     def __init__(
         self,
         *,
-        dataset_path: Path,
+        dataset_path: Path | str,
         dataset_info: DatasetInfo,
         split: SplitT | None,
         repeat: bool = False,

@@ -31,7 +31,7 @@ class ShardInfoIterator:
     def __init__(
         self,
         *,
-        dataset_path: Path,
+        dataset_path: Path | str,
         dataset_info: DatasetInfo,
         split: SplitT | None,
         repeat: bool = False,

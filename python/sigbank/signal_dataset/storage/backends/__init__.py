@@ -1,0 +1,1 @@
+"""The storage services that come with the package."""
