@@ -86,13 +86,15 @@ fn item(store: &dyn Store, dir: &RelPath, block: &mut [u8]) -> Result<Sum> {
             let (stem, extension) = path.file_name().rsplit_once('.').unwrap_or_default();
             names::is_array_extension(extension) && !documents.contains(stem)
         };
-        if !files.iter().any(alone) {
-            break;
-        }
-        let underway = super::write::underway(store, dir)?;
-        if !underway.is_empty() {
-            files.retain(|path| !underway.iter().any(|name| name == path.file_name()));
-            break;
+        let alone: Vec<String> = files.iter().filter(|path| alone(path)).map(|path| path.file_name().to_owned()).collect();
+        let underway = if alone.is_empty() { None } else { super::write::underway(store, dir)? };
+        match underway.filter(|file| alone.contains(file)) {
+            Some(underway) => {
+                files.retain(|path| path.file_name() != underway);
+                break;
+            }
+            None if alone.is_empty() => break,
+            None => {}
         }
     }
     let sums = files.iter().map(|path| file(store, path, block)).collect::<Result<_>>()?;

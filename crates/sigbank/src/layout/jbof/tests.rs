@@ -117,30 +117,44 @@ fn what_a_killed_process_left_is_seen_by_nobody_and_put_right() {
     let item = dataset.add_item(Some("a"), &Json::EMPTY).unwrap();
     item.add_array("kept", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
     let hash = dataset.hash(1).unwrap();
-    let area = root.join("__pycache__/sigbank");
-    let document = "{\"_filename\": \"x.npy\"}";
-    for (what, files) in [
-        ("adding", vec![("x.npy", true)]),
-        ("adding", vec![("x.npy", true), ("x.json", true)]),
-        ("adding", vec![("x.npy", false), ("x.json", true)]),
-        ("deleting", vec![("x.npy", false), ("x.json", true)]),
-        ("deleting", vec![("x.json", true)]),
-    ] {
-        for (name, aside) in &files {
-            let place = if *aside { area.join(what).join("a") } else { root.join("a") };
-            std::fs::create_dir_all(&place).unwrap();
-            std::fs::write(place.join(name), if name.ends_with("json") { document.as_bytes() } else { &data }).unwrap();
+    let note = "a\nx\nx.npy\n";
+    let lock = {
+        use sha2::Digest;
+        let digest: String = sha2::Sha256::digest("a").iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        root.join(format!("__pycache__/sigbank/store/{digest}.lock"))
+    };
+    // What lies there, and whether the array is there then.
+    for (data_file, document, there) in [(false, false, false), (true, false, false), (true, true, true)] {
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        std::fs::write(&lock, note).unwrap();
+        if data_file {
+            std::fs::write(root.join("a/x.npy"), &data).unwrap();
+        }
+        if document {
+            std::fs::write(root.join("a/x.json"), "{\"_filename\": \"x.npy\"}").unwrap();
         }
         let read = Dataset::open(&root).unwrap();
-        assert_eq!((read.hash(1).unwrap(), read.item("a").unwrap().array_names().unwrap()), (hash.clone(), vec!["kept".into()]));
+        assert_eq!(read.hash(1).unwrap() == hash, !there, "{data_file} {document}");
+        assert_eq!(read.item("a").unwrap().has_array("x").unwrap(), there);
         // Nobody else is at work, so the next to open it for writing clears up.
         let again = Dataset::open_to_write(&root, false).unwrap();
-        assert!(!root.join("a/x.npy").exists() && !area.join(what).join("a").exists(), "{files:?}");
-        let x = again.item("a").unwrap().add_array("x", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
-        assert_eq!(x.open(Default::default()).unwrap().info().shape, [3]);
-        again.item("a").unwrap().delete_array("x").unwrap();
+        assert_eq!((root.join("a/x.npy").exists(), lock.exists()), (there, false));
+        let item = again.item("a").unwrap();
+        if !there {
+            let x = item.add_array("x", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
+            assert_eq!(x.open(Default::default()).unwrap().info().shape, [3]);
+        }
+        item.delete_array("x").unwrap();
         assert_eq!(again.hash(1).unwrap(), hash);
     }
+    // So does who adds to that item alone, and a file that is nobody's is not taken away.
+    std::fs::write(&lock, note).unwrap();
+    std::fs::write(root.join("a/x.npy"), &data).unwrap();
+    item.add_array("x", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
+    std::fs::write(root.join("a/y.npy"), &data).unwrap();
+    let e = item.add_array("y", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap_err();
+    assert!(e.code() == Code::AlreadyExists && e.to_string().contains("belongs to no array"), "{e}");
+    assert!(root.join("a/y.npy").exists() && !lock.exists());
 }
 
 #[test]

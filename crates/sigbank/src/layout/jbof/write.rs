@@ -1,16 +1,15 @@
 //! Adding and deleting, each in one step, on a local disk.
 //!
-//! Below [`AREA`], which every reader skips: `items/<random>` is an item that is being filled, to be renamed as a whole.
-//! `adding/<item>/` holds an array's two files until they are renamed, the data file first: the `.json` makes it an array. `deleting/<item>/`
-//! holds the `.json` of an array that is no more, until its data file is gone too. Whoever holds the item's lock may put right what lies in the
-//! latter two for that item: nobody alive is at work on it.
+//! Below [`AREA`], which every reader skips: `items/<random>` is an item that is being filled, to be renamed as a whole; `store/` holds the
+//! locks, one an item. Who adds or deletes an array holds its item's lock, and notes the array in it. The data file takes its name first, and
+//! goes last: the `.json` makes it an array. So whatever instant a writer is killed at, its note tells the next one which data file
+//! belongs to nobody.
 
-use super::documents::FILENAME;
-use super::item::file_of;
 use super::names::SKIPPED;
-use super::{ROOT, documents};
+use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, LocalStore, LockGuard, Store, exists, lock};
+use crate::store::local::NotedLock;
+use crate::store::{LocalStore, Store, busy, exists, poll};
 use crate::uri::RelPath;
 use sha2::{Digest, Sha256};
 use std::io::Write as _;
@@ -71,10 +70,6 @@ pub(super) struct Writer {
     durable: bool,
 }
 
-fn area(what: &str, item: &RelPath) -> Result<RelPath> {
-    RelPath::parse(AREA)?.join(what)?.join(item.as_str())
-}
-
 impl Writer {
     pub(super) fn new(store: Arc<LocalStore>, durable: bool) -> Self {
         Self { store, durable }
@@ -89,7 +84,7 @@ impl Writer {
         if exists(&*self.store, &item.join(ROOT)?)? {
             return Err(taken());
         }
-        let staged = area("items", &RelPath::parse(&uuid::Uuid::new_v4().to_string())?)?;
+        let staged = RelPath::parse(&format!("{AREA}/items/{}", uuid::Uuid::new_v4()))?;
         let filled = (|| {
             let path = staged.join(ROOT)?;
             self.store.create(&path, &[document])?;
@@ -107,17 +102,19 @@ impl Writer {
     }
 
     pub(super) fn delete_item(&self, item: &RelPath) -> Result<()> {
-        let guard = self.lock(item)?;
+        let lock = self.lock(item)?;
         self.store.delete_dir(item)?;
-        guard.retire();
+        lock.retire();
         Ok(())
     }
 
     /// Keeps other writers of the item out, and puts right what a killed one left.
-    fn lock(&self, item: &RelPath) -> Result<LockGuard> {
-        let guard = lock(&*self.store, &lock_name(item), PATIENCE)?;
-        self.recover(item)?;
-        Ok(guard)
+    fn lock(&self, item: &RelPath) -> Result<NotedLock> {
+        let name = lock_name(item);
+        let lock = poll(PATIENCE, || self.store.try_lock_noted(&name))?;
+        let lock = lock.ok_or_else(|| busy(PATIENCE).at(self.store.locate_lock(&name)))?;
+        self.recover(lock.left())?;
+        Ok(lock)
     }
 
     pub(super) fn add_array(
@@ -128,43 +125,57 @@ impl Writer {
         file: &ArrayFile<'_>,
         document: &[u8],
     ) -> Result<()> {
-        let guard = self.lock(item)?;
-        if !exists(&*self.store, &item.join(ROOT)?)? {
-            return Err(Error::not_found(format!("there is no item {item}")).at(self.store.location()).remedy("add it first"));
-        }
-        let document_name = format!("{name}.json");
-        let (data_place, document_place) = (item.join(file_name)?, item.join(&document_name)?);
-        if exists(&*self.store, &document_place)? {
-            return Err(Error::already_exists(format!("there is an array {name:?} already")).at(self.store.locate(item)));
-        }
-        if exists(&*self.store, &data_place)? {
-            return Err(Error::already_exists("there is a file that belongs to no array")
-                .at(self.store.locate(&data_place))
-                .remedy("give the array another name, or move the file away"));
-        }
-        let staging = area("adding", item)?;
-        let staged = (|| {
-            let (data, json) = (staging.join(file_name)?, staging.join(&document_name)?);
-            match &file.bytes {
-                Bytes::Parts(parts) => self.store.create(&data, parts)?,
-                Bytes::CopyOf(path) => self.copy(path, &data)?,
+        let lock = self.lock(item)?;
+        let (data, json) = (item.join(file_name)?, document_of(item, name)?);
+        let added = (|| {
+            // Else adding would make it.
+            if !exists(&*self.store, &item.join(ROOT)?)? {
+                return Err(Error::not_found(format!("there is no item {item}"))
+                    .at(self.store.location())
+                    .remedy("add it first"));
             }
+            let taken = |what: &str| Error::already_exists(format!("there is {what} already"));
+            if exists(&*self.store, &json)? {
+                return Err(taken(&format!("an array {name:?}")).at(self.store.locate(item)));
+            }
+            let claimed = match &file.bytes {
+                Bytes::Parts(parts) => {
+                    lock.note(&note(item, name, file_name), self.durable)?;
+                    self.store.create(&data, parts)
+                }
+                Bytes::CopyOf(path) => self.copy(path, &data, || lock.note(&note(item, name, file_name), self.durable)),
+            };
+            claimed.map_err(|e| match e.code() {
+                Code::AlreadyExists => {
+                    // It is not ours to take away.
+                    let _ = lock.note(b"", self.durable);
+                    let remedy = "give the array another name, or move the file away";
+                    taken("a file that belongs to no array").at(self.store.locate(&data)).remedy(remedy)
+                }
+                _ => e,
+            })?;
+            self.flush(std::slice::from_ref(&data))?;
             self.store.create(&json, &[document])?;
-            self.flush(&[data.clone(), json.clone()])?;
-            self.store.rename_new(&data, &data_place)?;
-            self.store.rename_new(&json, &document_place)?;
-            self.store.remove_empty_dir(&staging)?;
-            self.flush(&[data_place.clone(), document_place.clone()])
+            self.flush(&[data.clone(), json.clone()])
         })();
-        if staged.is_err() {
-            // What failed leaves nothing behind; where even that fails, the next writer sees to it.
-            let _ = self.recover(item);
+        if added.is_err() {
+            // What failed leaves nothing behind; where even that fails, the note stays for the next writer.
+            self.undo(&lock, item, name, &data)?;
         }
-        guard.retire();
-        staged
+        lock.retire();
+        added
     }
 
-    fn copy(&self, from: &Path, to: &RelPath) -> Result<()> {
+    /// Takes the data file of an array away that did not come about, if the lock's note says that it is ours.
+    fn undo(&self, lock: &NotedLock, item: &RelPath, name: &str, data: &RelPath) -> Result<()> {
+        match lock.noted()? && !exists(&*self.store, &document_of(item, name)?)? {
+            true => self.store.delete(data),
+            false => Ok(()),
+        }
+    }
+
+    /// `before` is done before the copy gets its name.
+    fn copy(&self, from: &Path, to: &RelPath, before: impl FnOnce() -> Result<()>) -> Result<()> {
         let located = |e: std::io::Error| Error::from(e).at(from.display());
         let mut source = std::fs::File::open(from).map_err(located)?;
         let mut new = self.store.write_new(to)?;
@@ -173,70 +184,52 @@ impl Writer {
             let n = std::io::Read::read(&mut source, &mut block).map_err(located)?;
             match block.get(..n) {
                 Some(bytes) if n > 0 => new.write_all(bytes).map_err(|e| Error::from(e).at(self.store.locate(to)))?,
-                _ => return new.commit(),
+                _ => {
+                    before()?;
+                    return new.commit();
+                }
             }
         }
     }
 
     pub(super) fn delete_array(&self, item: &RelPath, name: &str, data: &RelPath) -> Result<()> {
-        let guard = self.lock(item)?;
-        let document_name = format!("{name}.json");
-        let aside = area("deleting", item)?;
-        let gone = aside.join(&document_name)?;
-        self.store.make_dir(&aside)?;
-        self.store.rename_new(&item.join(&document_name)?, &gone).map_err(|e| match e.code() {
-            Code::NotFound => Error::not_found(format!("there is no array {name:?}")).at(self.store.locate(item)),
-            _ => e,
-        })?;
+        let lock = self.lock(item)?;
+        let json = document_of(item, name)?;
+        if !exists(&*self.store, &json)? {
+            return Err(Error::not_found(format!("there is no array {name:?}")).at(self.store.locate(item)));
+        }
+        lock.note(&note(item, name, data.file_name()), self.durable)?;
+        self.store.delete(&json)?;
         self.store.delete(data)?;
-        self.store.delete(&gone)?;
-        self.store.remove_empty_dir(&aside)?;
-        guard.retire();
+        lock.retire();
         Ok(())
     }
 
-    /// Undoes an addition, and finishes a deletion, that a killed process left. The caller holds the item's lock.
-    fn recover(&self, item: &RelPath) -> Result<()> {
-        for what in ["adding", "deleting"] {
-            let dir = area(what, item)?;
-            let left = self.store.list_dir(Some(&dir))?;
-            for entry in &left {
-                let DirEntry::Object(entry) = entry else { continue };
-                let Some(name) = entry.path.file_name().strip_suffix(".json") else { continue };
-                let made = exists(&*self.store, &item.join(&format!("{name}.json"))?)?;
-                // A document here belongs to a data file that may have its name already, unless another array has it.
-                if !made
-                    && let Ok(document) = documents::read(&*self.store, &entry.path)
-                    && let Ok(file) = file_of(document.get(FILENAME))
-                {
-                    self.store.delete(&item.join(&file)?)?;
-                }
-            }
-            match left.is_empty() {
-                true => self.store.remove_empty_dir(&dir)?,
-                false => self.store.delete_dir(&dir)?,
-            }
+    /// Takes the data file away that a killed process left, according to its note. The caller holds the lock.
+    fn recover(&self, left: &[u8]) -> Result<()> {
+        let Some((item, name, file)) = noted(left) else { return Ok(()) };
+        match exists(&*self.store, &document_of(&item, &name)?)? {
+            true => Ok(()),
+            false => self.store.delete(&item.join(&file)?),
         }
-        Ok(())
     }
 
     /// What killed processes left of any item.
     pub(super) fn recover_all(&self) -> Result<()> {
-        let area = RelPath::parse(AREA)?;
-        for what in ["adding", "deleting"] {
-            let dir = area.join(what)?;
-            for entry in self.store.list_dir(Some(&dir))? {
-                let item = RelPath::parse(entry.path().file_name())?;
-                // Where the lock is held, another writer is at work.
-                if let Some(guard) = self.store.try_lock(&lock_name(&item))? {
-                    self.recover(&item)?;
-                    guard.retire();
-                }
+        for name in self.store.lock_names()? {
+            // Where the lock is held, another writer is at work.
+            if let Some(lock) = self.store.try_lock_noted(&name)? {
+                self.recover(lock.left())?;
+                lock.retire();
             }
         }
-        self.store.delete_dirs_older_than(&area.join("items")?, ABANDONED)?;
+        self.store.delete_dirs_older_than(&RelPath::parse(AREA)?.join("items")?, ABANDONED)?;
         self.store.sweep(ABANDONED).map(|_| ())
     }
+}
+
+fn document_of(item: &RelPath, array: &str) -> Result<RelPath> {
+    item.join(&format!("{array}.json"))
 }
 
 /// A lock's file has a name of its own, since an item's may be as long as a file's can be.
@@ -244,21 +237,27 @@ fn lock_name(item: &RelPath) -> String {
     Sha256::digest(item.as_str()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The data files of an item that are being added or deleted, whose documents lie aside.
-pub(super) fn underway(store: &dyn Store, item: &RelPath) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    for what in ["adding", "deleting"] {
-        for entry in store.list_dir(Some(&area(what, item)?))? {
-            if let DirEntry::Object(entry) = entry
-                && entry.path.file_name().ends_with(".json")
-                && let Ok(document) = documents::read(store, &entry.path)
-                && let Ok(file) = file_of(document.get(FILENAME))
-            {
-                files.push(file);
-            }
-        }
+/// What a writer notes: the array that it adds or deletes, and its data file. Names have no line feeds.
+fn note(item: &RelPath, array: &str, file: &str) -> Vec<u8> {
+    format!("{item}\n{array}\n{file}\n").into_bytes()
+}
+
+/// What a note says; none where there is none, or a power failure left a part of it.
+fn noted(text: &[u8]) -> Option<(RelPath, String, String)> {
+    let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
+    let [item, array, file] = text.split('\n').collect::<Vec<_>>().try_into().ok()?;
+    Some((names::item(item).ok()?, array.to_owned(), RelPath::parse(file).ok()?.as_str().to_owned()))
+}
+
+/// The data file of an item that is being added or deleted, or was when its writer was killed; the item's own `.json` files say
+/// whether it is one of an array.
+pub(super) fn underway(store: &dyn Store, item: &RelPath) -> Result<Option<String>> {
+    let lock = RelPath::parse(AREA)?.join(&format!("store/{}.lock", lock_name(item)))?;
+    match store.get_at_most(&lock, 1 << 16) {
+        Ok(text) => Ok(noted(&text).filter(|(of, ..)| of == item).map(|(.., file)| file)),
+        Err(e) if e.code() == Code::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
-    Ok(files)
 }
 
 /// Makes the directory of a new data set, visible as a whole.

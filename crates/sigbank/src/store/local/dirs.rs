@@ -1,13 +1,12 @@
 //! Whole directories, and files that move between them, in one step.
 
+use super::lock::NotedLock;
 use super::root::os;
 use super::write::{Tactic, not_offered, temporary_name};
 use super::{LocalStore, is_errno, taken};
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
-use rustix::fs::AtFlags;
-use rustix::io::Errno;
 use std::io;
 use std::time::{Duration, SystemTime};
 
@@ -67,47 +66,6 @@ impl LocalStore {
         }
     }
 
-    /// Gives the object `from` the name `to` in one step: `AlreadyExists` when that is taken, `NotFound` where there is no `from` or the
-    /// directory of `to` is not there.
-    pub fn rename_new(&self, from: &RelPath, to: &RelPath) -> Result<()> {
-        let rename = || {
-            let source = self.root.open_dir(from.parent().as_ref()).map_err(|e| e.at(self.locate(from)))?;
-            let target = self.root.open_dir(to.parent().as_ref())?;
-            let (old, new) = (from.file_name(), to.file_name());
-            let renamed = match self.tactic {
-                Tactic::Rename => rustix::fs::renameat_with(&source, old, &target, new, rustix::fs::RenameFlags::NOREPLACE),
-                _ => Err(Errno::INVAL),
-            };
-            match renamed {
-                Err(e) if e == Errno::INVAL || not_offered(e) => {
-                    rustix::fs::linkat(&source, old, &target, new, AtFlags::empty()).map_err(os)?;
-                    rustix::fs::unlinkat(&source, old, AtFlags::empty()).map_err(os)
-                }
-                other => other.map_err(os),
-            }
-        };
-        rename().map_err(|e: Error| match e.code() {
-            Code::AlreadyExists => taken().at(self.locate(to)),
-            Code::NotFound => e.at(self.locate(from)),
-            _ => e.at(self.locate(to)),
-        })
-    }
-    /// Makes a directory, with all above it. No error when it is there.
-    pub fn make_dir(&self, dir: &RelPath) -> Result<()> {
-        self.root.make_dir(Some(dir)).map(|_| ()).map_err(|e| e.at(self.locate(dir)))
-    }
-    /// Takes an empty directory away; one that is not empty or not there stays as it is.
-    pub fn remove_empty_dir(&self, dir: &RelPath) -> Result<()> {
-        let remove = || match self.root.open_dir(dir.parent().as_ref()) {
-            Err(e) if e.code() == Code::NotFound => Ok(()),
-            Err(e) => Err(e),
-            Ok(parent) => match rustix::fs::unlinkat(&parent, dir.file_name(), AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
-                Err(e) => Err(os(e)),
-            },
-        };
-        remove().map_err(|e| e.at(self.locate(dir)))
-    }
     /// Takes away the directories directly in `dir` that nobody changed for so long, with all that is in them.
     pub fn delete_dirs_older_than(&self, dir: &RelPath, age: Duration) -> Result<()> {
         for entry in self.dir_entries(Some(dir))? {
@@ -119,4 +77,23 @@ impl LocalStore {
         }
         Ok(())
     }
+
+    /// Takes the lock of this name as [`Store::try_lock`] does, with what a killed holder noted in it.
+    pub fn try_lock_noted(&self, name: &str) -> Result<Option<NotedLock>> {
+        crate::store::lock_name(name)?;
+        let lock = || NotedLock::take(&self.root.make_dir(Some(&self.private))?, &format!("{name}{LOCK}"));
+        lock().map_err(|e| e.at(self.locate_lock(name)))
+    }
+    /// The locks that are held, or were not retired by a killed holder.
+    pub fn lock_names(&self) -> Result<Vec<String>> {
+        let names = match std::fs::read_dir(self.root.path.join(self.private.as_str())) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(|e| Error::from(e).at(self.locate(&self.private)))?,
+        };
+        let locks = names.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(LOCK)?.to_owned()));
+        Ok(locks.collect())
+    }
 }
+
+/// How the names of locks' files end.
+const LOCK: &str = ".lock";

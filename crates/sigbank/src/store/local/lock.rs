@@ -6,22 +6,70 @@ use crate::error::{Error, Result};
 use crate::store::LockGuard;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 
 /// The lock of the file `name` in `dir`, or `None` while anyone else has it: another process, or another guard in this one.
 ///
 /// A forked child shares the lock with its parent: it is free when the parent drops the guard, or when both have ended.
 pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
+    let Some(file) = locked(dir, name)? else { return Ok(None) };
+    Ok(Some(guard(dir, name, file)?))
+}
+
+/// A lock in whose file its holder notes what it is at, for whoever comes after it was killed.
+#[derive(Debug)]
+pub struct NotedLock {
+    guard: LockGuard,
+    file: File,
+    left: Vec<u8>,
+}
+
+/// Longest note.
+const NOTE: u64 = 4096;
+
+impl NotedLock {
+    pub(super) fn take(dir: &OwnedFd, name: &str) -> Result<Option<Self>> {
+        let Some(file) = locked(dir, name)? else { return Ok(None) };
+        // The same open file, so that the lock ends with the guard.
+        let noted = File::from(file.try_clone()?);
+        let len = noted.metadata()?.len().min(NOTE);
+        let mut left = super::zeroed(len)?;
+        noted.read_exact_at(&mut left, 0)?;
+        Ok(Some(Self { guard: guard(dir, name, file)?, file: noted, left }))
+    }
+    /// What a killed holder noted and did not finish; empty where the last one finished.
+    pub fn left(&self) -> &[u8] {
+        &self.left
+    }
+    /// Notes what is begun, durably where `durable` is asked for.
+    pub fn note(&self, bytes: &[u8], durable: bool) -> Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(bytes, 0)?;
+        if durable { Ok(self.file.sync_all()?) } else { Ok(()) }
+    }
+    /// Whether something is noted now.
+    pub fn noted(&self) -> Result<bool> {
+        Ok(self.file.metadata()?.len() > 0)
+    }
+    /// Frees the lock, since what was begun is finished: nothing is left.
+    pub fn retire(self) {
+        self.guard.retire();
+    }
+}
+
+fn locked(dir: &OwnedFd, name: &str) -> Result<Option<OwnedFd>> {
     let open = |access| {
         rustix::fs::openat(dir, name, access | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::from_raw_mode(0o666))
     };
-    let file = loop {
+    loop {
         // Writable, as NFS demands for an exclusive lock; readable is enough elsewhere for a file that another user made.
         let file = open(OFlags::RDWR).or_else(|e| if e == Errno::ACCESS { open(OFlags::RDONLY) } else { Err(e) }).map_err(os)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             // Between opening and locking the holder may have retired the lock: then this file is nobody's any more.
             Ok(()) => match (rustix::fs::fstat(&file), rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)) {
-                (Ok(held), Ok(named)) if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) => break file,
+                (Ok(held), Ok(named)) if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) => return Ok(Some(file)),
                 _ => {}
             },
             Err(Errno::INTR) => {}
@@ -33,10 +81,13 @@ pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
             }
             Err(e) => return Err(os(e)),
         }
-    };
+    }
+}
+
+fn guard(dir: &OwnedFd, name: &str, file: OwnedFd) -> Result<LockGuard> {
     let process = std::process::id();
     let (dir, name) = (dir.try_clone()?, name.to_owned());
-    Ok(Some(LockGuard::new(move |retire| {
+    Ok(LockGuard::new(move |retire| {
         if std::process::id() == process {
             if retire {
                 let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
@@ -44,5 +95,5 @@ pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
             // Said aloud, since a child that was forked meanwhile still holds the file open; and by the owner only.
             let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
         }
-    })))
+    }))
 }
