@@ -16,9 +16,9 @@ pub mod local;
 pub mod memory;
 mod zip;
 
+pub use cloud::CloudStore;
 pub use connect::{StorageOptions, connect, local_path};
 pub use file::{Pending, Sequential, StoreFile};
-pub use cloud::CloudStore;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use zip::ZipStore;

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use serde_json::json;
-use sigbank::store::{CloudStore, Entry, StorageOptions, Store, connect};
 use sigbank::Code;
+use sigbank::store::{CloudStore, Entry, StorageOptions, Store, connect};
 use std::collections::BTreeSet;
 use std::io::Read;
 
