@@ -168,3 +168,17 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path, s3_server: dict[str, str]
     assert said.returncode == 1
     assert "sigbank publish" in said.stderr
     assert run("cp", tmp_path / "source", tmp_path / "copy", "--src-option", "nothing").returncode == 2
+
+
+def test_through_a_cache(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source, address, cache = sedpack_in(tmp_path / "source"), address_in(s3_server), tmp_path / "cache"
+    done("cp", source, address, server=s3_server)
+    kept = []
+    for turn in range(2):
+        options = ["--src-option", f"cache_dir={cache}", "--src-option", "cache_size=100MB"]
+        done("cp", address, tmp_path / f"back{turn}", *options, server=s3_server)
+        assert tree(tmp_path / f"back{turn}") == tree(source)
+        kept.append({path: path.stat().st_ino for path in cache.rglob("blocks/*/*")})
+    # Shards of more than a block go through it: each block was written once.
+    assert len(kept[0]) == 7 * 3 + 2
+    assert kept[0] == kept[1]

@@ -121,8 +121,8 @@ impl Disk {
             }
         };
         let written = match self.room.reserve(self, cost) {
+            // Room that was not used after all is not kept: others may have counted anew without it.
             Ok(true) => write().map_err(|e| {
-                self.room.give_back(cost);
                 // Swept in the instant before it was locked; or something odd has the block's name.
                 let odd = !staged.exists() || path.is_dir();
                 let e = Error::from(e).at(path.display());

@@ -41,16 +41,12 @@ impl Room {
         Self { bound: AtomicU64::new(bound), granted: AtomicI64::new(0) }
     }
 
-    pub(super) fn give_back(&self, cost: u64) {
-        self.granted.fetch_add(cost as i64, Ordering::Relaxed);
-    }
-
     /// Takes room for `cost` bytes; `false` where that would mean waiting.
     pub(super) fn reserve(&self, disk: &Disk, cost: u64) -> Result<bool> {
         if self.granted.fetch_sub(cost as i64, Ordering::Relaxed) >= cost as i64 {
             return Ok(true);
         }
-        self.give_back(cost);
+        self.granted.fetch_add(cost as i64, Ordering::Relaxed);
         let Some(usage) = lock(disk)? else { return Ok(false) };
         // What other processes have taken and not written yet is forgotten when everything is counted anew: a part is left for that.
         let bound = self.bound.load(Ordering::Relaxed);
@@ -117,10 +113,11 @@ fn write(usage: &File, taken: u64) -> Result<()> {
 /// Deletes what was not used for longest until at most `target` bytes are left, if there are more than `most`, and says how many there are.
 fn evict(disk: &Disk, target: u64, most: u64) -> u64 {
     disk.sweep();
-    let mut all = scan(disk);
-    // What others are writing counts as if it were there; the caller's own file is one of those.
+    // What others are writing counts as if it were there; the caller's own file is one of those. Before the blocks, so that none
+    // that moves in between is missed.
     let others = (entries(&disk.root.join("tmp")).count() as u64).saturating_sub(1);
     let begun = others * block::cost(block::BLOCK);
+    let mut all = scan(disk);
     let mut there = all.iter().map(|found| found.cost).sum::<u64>().saturating_add(begun);
     if there <= most {
         return there;
