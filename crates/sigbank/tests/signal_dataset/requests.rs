@@ -5,8 +5,9 @@ use bytes::Bytes;
 use sigbank::Result;
 use sigbank::format::read_at::ReadAt;
 use sigbank::layout::signal_dataset::{Dataset, Elsewhere, Options, Publication};
+use sigbank::store::bucket::BucketStore;
 use sigbank::store::{
-    Capabilities, Expected, Listing, MemoryStore, NewObject, ObjectMeta, Pending, Sequential, Store, StoreFile, Version,
+    Capabilities, Expected, Listing, MemoryStore, NewObject, ObjectMeta, Pending, Sequential, Store, StoreFile, Version, cache,
 };
 use sigbank::uri::RelPath;
 use std::io::Read;
@@ -292,4 +293,36 @@ fn opening_does_not_grow_with_shards() {
     assert_eq!((dataset.len(), seen.take().0), (100_000, 2));
     assert_eq!(number(dataset.record(99_999).unwrap().metadata()), 9);
     assert_eq!(seen.take().0, 3);
+}
+
+/// What a reference gives a digest of is known to the cache without a question, in a later process too.
+#[test]
+fn cached_shards_cost_no_request() {
+    let (dir, inner) = (tempfile::tempdir().unwrap(), memory());
+    dataset(&inner, 20, 10, &options());
+    let bucket = BucketStore::new(Arc::clone(&inner), 1 << 20);
+    let settings = [("cache_dir".to_owned(), dir.path().display().to_string())].into();
+    let all = || {
+        let store = cache::wrap(Arc::new(bucket.clone()), &settings).unwrap();
+        let dataset = Dataset::open_store(store, options()).unwrap();
+        for i in 0..20 {
+            assert_eq!(*dataset.record(i).unwrap().metadata(), record(i).metadata, "{i}");
+        }
+        let ids = dataset.metadata_batches(0..20).map(|batch| batch.unwrap().len()).sum::<usize>();
+        assert_eq!(ids, 20);
+        let asked = bucket.take();
+        (asked.get, asked.head)
+    };
+    // The root, the snapshot and the page; then the two objects of each of two shards.
+    assert_eq!(all(), (3 + 4, 0));
+    assert_eq!(all(), (3, 0));
+    // To verify is to look at the storage itself.
+    let object = inner.list(None).unwrap().map(|e| e.unwrap().path).find(|p| p.as_str().ends_with(".arrayrecord")).unwrap();
+    let mut bytes = inner.get(&object).unwrap().to_vec();
+    bytes[70_000] ^= 1;
+    replace(&*inner, object.as_str(), &bytes);
+    assert_eq!(all(), (3, 0));
+    let store = cache::wrap(Arc::new(bucket.clone()), &settings).unwrap();
+    let e = Dataset::open_store(store, options()).unwrap().verify(&mut |_, _| true).unwrap_err();
+    assert!(e.code() == sigbank::Code::Corrupt && e.to_string().contains(object.as_str()), "{e}");
 }

@@ -10,7 +10,7 @@ mod shape;
 
 pub use shape::OrphanKind;
 
-use super::objects::Objects;
+use super::objects::{Elsewhere, Objects};
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
@@ -42,12 +42,20 @@ pub struct GcOptions {
     pub old_annotations: bool,
     /// How large documents may be.
     pub control: Limits,
+    /// How the stores of other addresses are reached, where documents may be.
+    pub elsewhere: Elsewhere,
 }
 
 impl GcOptions {
     /// What is at least so old, of a published dataset.
     pub fn new(older_than: Duration) -> Self {
-        Self { older_than, unpublished: false, old_annotations: false, control: Limits::default() }
+        Self {
+            older_than,
+            unpublished: false,
+            old_annotations: false,
+            control: Limits::default(),
+            elsewhere: Elsewhere::default(),
+        }
     }
 }
 
@@ -156,7 +164,7 @@ pub struct Deleted {
 pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
     // Listed before anything is followed: what is published meanwhile is found to be named.
     let Listed { mut left, versions, not_ours, not_ours_count, now, storage_clock } = list(&**store)?;
-    let objects = Objects::new(Arc::clone(store));
+    let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let mut reach = Reach::new(&objects, &options.control);
     let (mut sets, mut missing) = (HashSet::new(), Vec::new());
     let mut mark = |path: RelPath, sure: bool| {

@@ -84,13 +84,21 @@ impl Objects {
         }
     }
 
-    /// Opens an object, which must be as long as its reference says.
+    /// Opens an object, which must be as long as its reference says. One with a digest never changes: a cache asks nothing of it.
     pub(super) fn open(&self, reference: &Reference) -> Result<Arc<dyn StoreFile>> {
+        self.open_known(reference, reference.sha256.map(|digest| format!("sha256:{digest}")).as_deref())
+    }
+
+    /// As [`Objects::open`], of what the storage holds now: for whoever compares it with its digest.
+    pub(super) fn open_anew(&self, reference: &Reference) -> Result<Arc<dyn StoreFile>> {
+        self.open_known(reference, None)
+    }
+
+    fn open_known(&self, reference: &Reference, digest: Option<&str>) -> Result<Arc<dyn StoreFile>> {
+        let size = Some(reference.stored_bytes);
         let opened = match &reference.path {
-            Place::Inside(path) => self.store.open_sized(path, reference.stored_bytes),
-            Place::Elsewhere(text) => {
-                self.elsewhere(text).and_then(|(store, path)| store.open_sized(&path, reference.stored_bytes))
-            }
+            Place::Inside(path) => self.store.open_known(path, size, digest),
+            Place::Elsewhere(text) => self.elsewhere(text).and_then(|(store, path)| store.open_known(&path, size, digest)),
         };
         let file = opened.map_err(|e| match e.code() {
             Code::NotFound => e.remedy("the dataset names this object, but it is gone: restore it from a copy"),

@@ -146,7 +146,7 @@ pub(super) fn checked(objects: &Objects, reference: &Reference, records: Option<
     }
     let sha256 = match reference.sha256 {
         _ if options.compat => None,
-        None => Some(verify::digest(&*objects.open(reference)?).map_err(located)?),
+        None => Some(verify::digest(&*objects.open_anew(reference)?).map_err(located)?),
         digest => digest,
     };
     Ok(Reference { sha256, ..reference.clone() })

@@ -98,7 +98,7 @@ fn verify_shard(objects: &Objects, shard: &Shard, whole: bool, options: &Options
     let mut open = |reference: &Reference| -> Result<OpenShard> {
         let records = shard.record_indices.is_none().then_some(shard.record_count);
         if whole {
-            let file = objects.open(reference)?;
+            let file = objects.open_anew(reference)?;
             let found = digest(&*file)?;
             same_digest(reference, found).map_err(|e| e.at(objects.locate(&reference.path)))?;
             bytes += file.size();

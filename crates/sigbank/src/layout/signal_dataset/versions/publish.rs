@@ -91,7 +91,7 @@ pub fn publish_version(
     check(publication)?;
     let chosen = choose(shards, None)?;
     let first = Dataset::open_store(Arc::clone(store), options.clone())?;
-    let objects = Objects::new(Arc::clone(store));
+    let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let mut added: Vec<Shard> = Vec::with_capacity(chosen.len());
     for shard in chosen {
         let records = options.verify_record_counts.then_some(shard.record_count);
