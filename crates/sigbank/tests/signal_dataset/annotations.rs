@@ -7,7 +7,7 @@ use sigbank::layout::signal_dataset::{
     publish_annotation_shards, publish_annotations, write_annotation_shard,
 };
 use sigbank::store::fault::{Fault, FaultStore, Op, Rule};
-use sigbank::store::{MemoryStore, Store};
+use sigbank::store::{LocalStore, MemoryStore, Store};
 use sigbank::{Code, Error, Result};
 use std::sync::Arc;
 
@@ -360,4 +360,39 @@ fn the_references_lock_is_honoured() {
         publishing.join().unwrap().unwrap();
     });
     assert_eq!(dataset.annotations().unwrap().names().collect::<Vec<_>>(), ["labels"]);
+}
+
+/// A bucket that is mounted, as which an ordinary directory is declared here.
+#[test]
+fn a_mounted_bucket_takes_datasets_and_versions_and_no_annotations() {
+    let dir = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(LocalStore::open(dir.path()).unwrap().mounted());
+    let (made, plain) = (dataset(&store, 10, 4, &options()), memory());
+    dataset(&plain, 10, 4, &options());
+    let names = |store: &dyn Store| {
+        let mut names: Vec<_> = store.list(None).unwrap().map(|e| e.unwrap()).map(|e| (e.path, e.size)).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&*store), names(&*plain));
+    // No more than the dataset is there: no locks, no temporary files.
+    assert!(std::fs::read_dir(dir.path()).unwrap().all(|e| !e.unwrap().file_name().to_string_lossy().starts_with('.')));
+    for (path, _) in names(&*store) {
+        assert_eq!(store.get(&path).unwrap(), plain.get(&path).unwrap(), "{path}");
+    }
+    // Again, which finds everything there, and with other records, which does not.
+    dataset(&store, 10, 4, &options());
+    let e = sigbank::layout::signal_dataset::write_shard(&*store, records(1..3), "w000000", 0, &options()).unwrap_err();
+    assert_eq!(e.code(), Code::AlreadyExists, "{e}");
+
+    let before = names(&*store);
+    let refused = |e: Error| {
+        assert!(e.code() == Code::Unsupported && e.to_string().contains("compare-and-swap"), "{e}");
+        assert!(e.remedy_text().is_some());
+    };
+    refused(publish_annotations(&made, "labels", rows(0..10), &named("p")).unwrap_err());
+    refused(write_annotation_shard(&made, "labels", "p", 0, rows(0..10).map(Result::unwrap).collect(), "one").unwrap_err());
+    refused(publish_annotation_shards(&made, "labels", "p", &[], &named("p")).unwrap_err());
+    assert_eq!(names(&*store), before);
+    made.verify(&mut |_, _| true).unwrap();
 }

@@ -96,6 +96,36 @@ impl LocalStore {
     pub fn private_dir(self, dir: RelPath, stage: bool) -> Self {
         Self { private: dir, stage_privately: stage, ..self }
     }
+    /// Of a directory that is a mounted bucket (gcsfuse, Mountpoint for Amazon S3), which has neither links nor locks, and does not rename:
+    /// new objects are written to an unnamed file in the system's temporary directory, then under their names, where whoever comes second
+    /// is refused. Nothing can be replaced, locked or appended to. Such a mount shows a file when it was written whole; in an
+    /// ordinary directory others see it grow, and a killed writer leaves a part.
+    ///
+    /// ```
+    /// use sigbank::store::{Expected, LocalStore, Store};
+    /// let dir = tempfile::tempdir()?;
+    /// let (store, name) = (LocalStore::open(dir.path())?.mounted(), sigbank::uri::RelPath::parse("a/b")?);
+    /// store.create(&name, &[b"text"])?;
+    /// assert_eq!(store.create(&name, &[b"more"]).unwrap_err().code(), sigbank::Code::AlreadyExists);
+    /// assert_eq!(store.replace(&name, &[b"more"], Expected::Any).unwrap_err().code(), sigbank::Code::Unsupported);
+    /// assert!(!store.capabilities().compare_and_swap);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn mounted(self) -> Self {
+        Self { tactic: Tactic::InPlace, ..self }
+    }
+    fn is_mounted(&self) -> bool {
+        self.tactic == Tactic::InPlace
+    }
+    fn not_mounted(&self, what: &str) -> Result<()> {
+        match self.is_mounted() {
+            true => Err(Error::unsupported(format!("a mounted bucket cannot {what}"))
+                .at(self.location())
+                .remedy("use the bucket's own address (s3://, gs://) for this")),
+            false => Ok(()),
+        }
+    }
     /// The directory's absolute path when it was opened.
     pub fn root(&self) -> &Path {
         &self.root.path
@@ -123,9 +153,10 @@ impl LocalStore {
             if !replacing && rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 return Err(taken());
             }
-            let staging = match self.stage_privately {
-                true => self.root.make_dir(Some(&self.private))?,
-                false => dir.try_clone()?,
+            let staging = match (self.is_mounted(), self.stage_privately) {
+                (true, _) => File::open(std::env::temp_dir())?.into(),
+                (_, true) => self.root.make_dir(Some(&self.private))?,
+                (_, false) => dir.try_clone()?,
             };
             NewFile::new(staging, dir, name, self.locate(path), self.tactic)
         };
@@ -179,7 +210,8 @@ impl Store for LocalStore {
         self.root.path.display().to_string()
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { write: true, compare_and_swap: true, locks: true, flush: self.durable, round_trip: 0 }
+        let own = !self.is_mounted();
+        Capabilities { write: true, compare_and_swap: own, locks: own, flush: own && self.durable, round_trip: 0 }
     }
     fn get(&self, path: &RelPath) -> Result<Bytes> {
         let (file, size) = self.open_file(path)?;
@@ -220,6 +252,7 @@ impl Store for LocalStore {
             return Ok(version(parts));
         }
         self.writable(path)?;
+        self.not_mounted("replace objects")?;
         let _exclusive = self.exclusive()?;
         if let Expected::Version(wanted) = expected {
             match self.get_versioned(path) {
@@ -243,7 +276,7 @@ impl Store for LocalStore {
             Err(e) if e.code() == Code::NotFound => Ok(()),
             Err(e) => Err(e),
             Ok(dir) => {
-                let _exclusive = self.exclusive()?;
+                let _exclusive = if self.is_mounted() { None } else { Some(self.exclusive()?) };
                 match rustix::fs::unlinkat(&dir, path.file_name(), AtFlags::empty()) {
                     Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
                     Err(rustix::io::Errno::ISDIR) => Err(Error::invalid("this is a directory, not an object")),
@@ -255,9 +288,13 @@ impl Store for LocalStore {
     }
     fn delete_below(&self, dir: &RelPath) -> Result<()> {
         self.writable(dir)?;
+        self.not_mounted("delete directories")?;
         self.delete_dir(dir)
     }
     fn flush(&self, paths: &[RelPath]) -> Result<()> {
+        if self.is_mounted() {
+            return paths.iter().try_for_each(|path| self.head(path).map(drop)); // It was uploaded.
+        }
         if !self.durable || (paths.len() > FEW && cfg!(target_os = "linux")) {
             paths.iter().try_for_each(|path| self.head(path).map(|_| ()))?;
             return if self.durable { self.sync_filesystem() } else { Ok(()) };
@@ -284,11 +321,15 @@ impl Store for LocalStore {
     }
     fn try_lock(&self, name: &str) -> Result<Option<LockGuard>> {
         lock_name(name)?;
+        self.not_mounted("be locked")?;
         let lock = || lock::try_lock(&self.root.make_dir(Some(&self.private))?, &format!("{name}.lock"));
         lock().map_err(|e| e.at(self.locate_lock(name)))
     }
     fn create_log(&self, path: &RelPath) -> Result<Option<Box<dyn Log>>> {
         self.writable(path)?;
+        if self.is_mounted() {
+            return Ok(None);
+        }
         let create = || write::LogFile::new(&self.root, path, self.locate(path));
         Ok(Some(Box::new(create().map_err(|e| e.at(self.locate(path)))?)))
     }

@@ -7,7 +7,7 @@ use crate::uri::RelPath;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,9 @@ pub(super) enum Tactic {
     /// The name is claimed by an empty file (`O_EXCL`) over which the temporary one is renamed. Weaker: there is still one
     /// winner, but a reader may meet the empty file for an instant, and a kill at that instant leaves it there.
     Claim,
+    /// The file is written elsewhere and copied under its name (`O_EXCL`): for mounted buckets, which have neither links nor renaming, and
+    /// show a file when it is closed.
+    InPlace,
 }
 
 /// A name unlike any other: of this process, of this moment, and counted.
@@ -60,7 +63,7 @@ pub(super) struct NewFile {
 impl NewFile {
     /// A new file in the directory `staging` that is to become `name` in `dir` (on the same filesystem).
     pub(super) fn new(staging: OwnedFd, dir: OwnedFd, name: &str, location: String, tactic: Tactic) -> Result<Self> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         for _ in 0..100 {
             let staged = temporary_name();
             // 0666 less the umask, as any program makes its files.
@@ -68,6 +71,10 @@ impl NewFile {
                 Ok(fd) => {
                     // Says that its writer lives (see `sweep`). Where there are no locks, its age must do.
                     let _ = rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive);
+                    if tactic == Tactic::InPlace {
+                        // It needs no name there, and a killed writer would leave it.
+                        let _ = rustix::fs::unlinkat(&staging, &staged, AtFlags::empty());
+                    }
                     let (file, name) = (File::from(fd), name.to_owned());
                     let process = std::process::id();
                     return Ok(Self {
@@ -113,6 +120,9 @@ impl NewFile {
     /// Takes the name if it is free.
     pub(super) fn publish_new(mut self) -> Result<()> {
         self.check()?;
+        if self.tactic == Tactic::InPlace {
+            return self.copy();
+        }
         if self.tactic == Tactic::Rename {
             match rustix::fs::renameat_with(&self.staging, &self.staged, &self.dir, &self.name, RenameFlags::NOREPLACE) {
                 Ok(()) => {
@@ -142,6 +152,19 @@ impl NewFile {
         renamed.map_err(|e| self.error(e))?;
         self.published = true;
         Ok(())
+    }
+
+    /// Writes the bytes once more, under the name. What fails is taken away again.
+    fn copy(&mut self) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let there = rustix::fs::openat(&self.dir, &self.name, flags, Mode::from_raw_mode(0o666)).map_err(|e| self.error(e))?;
+        let mut there = File::from(there);
+        let copied = self.file.rewind().and_then(|()| io::copy(&mut self.file, &mut there));
+        // The upload, whose failure closing would not tell.
+        copied.and_then(|_| there.sync_all()).map_err(|e| {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+            Error::from(e).at(&self.location)
+        })
     }
 
     fn check(&self) -> Result<()> {

@@ -64,7 +64,8 @@ impl Default for AnnotationOptions {
 ///
 /// # Errors
 /// `Invalid` for names that are no identifiers, rows that are not in order, of other records, or not as many as records;
-/// `AlreadyExists` where the name has another set; `Conflict` where others change the catalog faster than it can be read.
+/// `AlreadyExists` where the name has another set; `Conflict` where others change the catalog faster than it can be read; `Unsupported`
+/// where the store has no [compare-and-swap](crate::store::Capabilities::compare_and_swap): then nothing is written.
 pub fn publish_annotations(
     dataset: &Dataset,
     name: &str,
@@ -232,6 +233,14 @@ fn check(dataset: &Dataset, name: &str, publication_id: &str, metadata: &Json) -
             .at(dataset.location())
             .remedy(
                 "open the dataset without a version to annotate it, or publish a view of this version as a dataset of its own",
+            ));
+    }
+    if !dataset.store().capabilities().compare_and_swap {
+        // Before anything is written: the catalog could not be swung.
+        return Err(Error::unsupported("annotations need a compare-and-swap, which this store cannot do")
+            .at(dataset.location())
+            .remedy(
+                "annotate the dataset on a local disk or in object storage itself (not by HTTP or as a mounted bucket), or a copy of it",
             ));
     }
     identifier("annotation set's name", name)?;
