@@ -13,7 +13,7 @@ pub(crate) use source::stored_as;
 pub use source::{Collected, Figures, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
 pub use summary::{Summary, summary};
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::store::{StorageOptions, Store, connect, exists, local_path};
 use crate::uri::RelPath;
 use std::collections::BTreeMap;
@@ -72,13 +72,13 @@ pub fn open(address: &str) -> Result<Arc<dyn Source>> {
 /// # Errors
 /// Those of [`open`], and of [`connect`](crate::store::connect).
 pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Source>> {
+    let signal =
+        || signal_dataset::Options { elsewhere: signal_dataset::Elsewhere::with_options(options.clone()), ..Default::default() };
     let Some(root) = local_path(address) else {
         let store = connect(address, options)?;
         return match detect(&*store)? {
             Some(Layout::Sedpack) => Ok(Arc::new(sedpack::Dataset::open_store(store, Default::default())?)),
-            Some(Layout::SignalDataset) => {
-                Ok(Arc::new(signal_dataset::Dataset::open_store(store, Default::default())?.source()?))
-            }
+            Some(Layout::SignalDataset) => Ok(Arc::new(signal_dataset::Dataset::open_store(store, signal())?.source()?)),
             None => Err(unknown().at(address)),
         };
     };
@@ -86,7 +86,7 @@ pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Sour
         return Ok(Arc::new(sedpack::Dataset::open(root, Default::default())?));
     }
     if root.join(signal_dataset::ROOT).is_file() {
-        return Ok(Arc::new(signal_dataset::Dataset::open(root, Default::default())?.source()?));
+        return Ok(Arc::new(signal_dataset::Dataset::open(root, signal())?.source()?));
     }
     if !root.exists() {
         return Err(Error::not_found("there is nothing here").at(address).remedy("check the path"));
@@ -105,18 +105,27 @@ pub enum Layout {
 
 /// Which layout's root file a store holds, if any: a request or two, and no listing.
 ///
+/// # Errors
+/// The store's, where it holds no root file that can be asked for: `NotFound` for a bucket that does not exist, `Storage` where reading
+/// is not permitted.
+///
 /// ```
 /// use sigbank::layout::detect;
 /// assert_eq!(detect(&sigbank::store::MemoryStore::new())?, None);
 /// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn detect(store: &dyn Store) -> Result<Option<Layout>> {
+    let mut refused = None;
     for (name, layout) in [(signal_dataset::ROOT, Layout::SignalDataset), (sedpack::ROOT, Layout::Sedpack)] {
-        if exists(store, &RelPath::parse(name)?)? {
-            return Ok(Some(layout));
+        match exists(store, &RelPath::parse(name)?) {
+            Ok(true) => return Ok(Some(layout)),
+            Ok(false) => {}
+            // Who may not list is told of a missing object that it must not be read, so the other root may still be there.
+            Err(e) if e.code() == Code::Storage => refused = refused.or(Some(e)),
+            Err(e) => return Err(e),
         }
     }
-    Ok(None)
+    refused.map_or(Ok(None), Err)
 }
 
 fn unknown() -> Error {

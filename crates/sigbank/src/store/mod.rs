@@ -261,7 +261,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 }
 
-/// Whether there is an object of this name.
+/// Whether there is an object of this name. A `NotFound` that has a remedy is no answer to that: it is an error of the place itself, such as
+/// a bucket that does not exist.
 ///
 /// ```
 /// use sigbank::store::{MemoryStore, exists};
@@ -271,7 +272,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 pub fn exists(store: &dyn Store, path: &RelPath) -> Result<bool> {
     match store.head(path) {
         Ok(_) => Ok(true),
-        Err(e) if e.code() == crate::Code::NotFound => Ok(false),
+        Err(e) if e.code() == crate::Code::NotFound && e.remedy_text().is_none() => Ok(false),
         Err(e) => Err(e),
     }
 }

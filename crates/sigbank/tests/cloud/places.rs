@@ -3,9 +3,11 @@
 use crate::support::*;
 use serde_json::json;
 use sigbank::Code;
-use sigbank::store::{CloudStore, Entry, StorageOptions, Store, connect};
+use sigbank::layout::{Layout, detect};
+use sigbank::store::{CloudStore, Entry, Expected, StorageOptions, Store, connect};
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 fn names(store: &dyn Store) -> BTreeSet<String> {
     store.list(None).unwrap().map(|e| e.unwrap().path.to_string()).collect()
@@ -53,7 +55,11 @@ fn a_missing_bucket_is_not_a_missing_object() {
         fails(nowhere.create(&p("a"), &[b"1"]), Code::NotFound, &words);
         fails(nowhere.list(None).unwrap().collect::<Result<Vec<Entry>, _>>(), Code::NotFound, &words);
         fails(nowhere.list_dir(None), Code::NotFound, &words);
+        fails(detect(&nowhere), Code::NotFound, &words);
+        let address = nowhere.location();
+        fails(sigbank::layout::open_with(&address, &options), Code::NotFound, &words);
         let here = server.store();
+        assert_eq!(detect(&here).unwrap(), None);
         fails(here.head(&p("a")), Code::NotFound, &["no such object", "/a"]);
         fails(here.get(&p("a")), Code::NotFound, &["no such object", "/a"]);
     }
@@ -70,6 +76,11 @@ fn refusals_say_what_to_do() {
     fails(store.delete(&p("x")), Code::ReadOnly, &["/x"]);
     fails(store.get(&p("x")), Code::Storage, &["/x", "reading is not permitted"]);
     fails(store.head(&p("x")), Code::Storage, &["/x", "reading is not permitted"]);
+    fails(detect(&store), Code::Storage, &["root.json", "reading is not permitted"]);
+    // Without the permission to list, what is missing is forbidden: the other layout's root is there.
+    plain.create(&p("dataset_info.json"), &[b"{}"]).unwrap();
+    proxy.set(json!({"fault": "status", "status": 403, "code": "AccessDenied", "path": "/root.json"}));
+    assert_eq!(detect(&store).unwrap(), Some(Layout::Sedpack));
     proxy.set(json!({"fault": "status", "status": 403, "code": "InvalidAccessKeyId"}));
     fails(store.create(&p("y"), &[b"1"]), Code::Invalid, &["/y", "credentials"]);
     // The answers to who asks in another region.
@@ -120,4 +131,33 @@ fn a_folder_over_http() {
     let file = store.open_read(&path).unwrap();
     std::fs::write(dir.join("deep/x y"), bytes(9_000_000, 5)).unwrap();
     fails(file.read_ranges(&[0..10]), Code::Conflict, &["/deep/x y", "replaced"]);
+}
+
+#[test]
+fn objects_have_the_content_types_of_the_reference() {
+    let Some(server) = server(Kind::S3) else { return };
+    let store = server.store();
+    store.create(&p("a/root.json"), &[b"{}"]).unwrap();
+    store.replace(&p("a/root.json"), &[b"{ }"], Expected::Any).unwrap();
+    store.create(&p("a/x.arrayrecord"), &[b"1"]).unwrap();
+    let mut spooled = store.write_new(&p("a/y.json")).unwrap();
+    spooled.write_all(b"{}").unwrap();
+    spooled.commit().unwrap();
+    for (name, expected) in
+        [("a/root.json", "application/json"), ("a/x.arrayrecord", "application/octet-stream"), ("a/y.json", "application/json")]
+    {
+        let host = server.endpoint().strip_prefix("http://").unwrap().trim_end_matches('/');
+        let mut stream = TcpStream::connect(host).unwrap();
+        let target = store.locate(&p(name)).replacen("s3:/", "", 1);
+        // The server looks at who asks, and at no signature.
+        let key = &server.options("")["access_key_id"];
+        let signed =
+            format!("AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0");
+        write!(stream, "HEAD {target} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {signed}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let answer = answer.to_lowercase();
+        let found = answer.lines().find_map(|line| line.strip_prefix("content-type: "));
+        assert_eq!(found, Some(expected), "{target}: {answer}");
+    }
 }

@@ -102,10 +102,16 @@ pub(super) async fn put(inner: &Inner, path: &RelPath, content: Content, conditi
     }
 }
 
+/// What the reference packages say of their objects.
+fn content_type(key: &str) -> &'static str {
+    if key.ends_with(".json") { "application/json" } else { "application/octet-stream" }
+}
+
 type Sent = (Option<String>, Option<String>);
 
 async fn send(client: Client, key: &Path, content: Content, mode: PutMode, mark: &str) -> object_store::Result<Sent> {
     let mut attributes = Attributes::new();
+    attributes.insert(Attribute::ContentType, content_type(key.as_ref()).into());
     attributes.insert(Attribute::Metadata(MARK.into()), mark.to_owned().into());
     let mut options = PutOptions { mode, attributes, ..PutOptions::default() };
     let payload = match content {
