@@ -230,6 +230,40 @@ def test_a_local_store(tmp_path: Path) -> None:
     assert ids(pickle.loads(pickle.dumps(ours.open(root, object_store=store)))) == numbered(0, 1, 2, 3)
 
 
+@pytest.mark.parametrize("declared", ["environment", "capabilities"])
+def test_a_mounted_bucket(tmp_path: Path, declared: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, given = tmp_path / "mount" / "ds", {}
+    if declared == "environment":
+        monkeypatch.setenv("SIGNAL_DATASET_MOUNT_ROOTS", f"/nowhere:{tmp_path / 'mount'}")
+    else:
+        given = {"object_store": storage.LocalObjectStore(root=root, capabilities=storage.MOUNTED_BUCKET)}
+    dataset = filled(str(root), **given)
+    filled(str(tmp_path / "plain"))
+
+    def files(of: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(of)): path.read_bytes() for path in of.rglob("*") if path.is_file()}
+
+    before = files(root)
+    assert before == files(tmp_path / "plain")
+    assert ids(ours.open(root)) == ids(dataset) == numbered(0, 1, 2, 3)
+    reopened = ours.open(root, **given).object_store
+    assert not reopened.supports_compare_and_swap
+    # What the native side writes with knows it too.
+    assert isinstance(reopened, storage.LocalObjectStore) and not reopened._connect(str(root), create=False).swaps
+    with pytest.raises(ours.StorageError, match="compare-and-swap"):
+        ours.publish_annotations(dataset, "labels", labels(ours, 4))
+    assert files(root) == before
+    store, name = dataset.object_store, str(root / "x.json")
+    store.create(name, b"1", content_type="application/json")
+    with pytest.raises(ours.PublicationCollisionError):
+        store.create(name, b"2", content_type="application/json")
+    with pytest.raises(ours.StorageError, match="mounted bucket"):
+        store.compare_and_swap(
+            name, b"2", expected_generation=store.generation(name), content_type="application/json"
+        )
+    assert store.read(name) == b"1"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

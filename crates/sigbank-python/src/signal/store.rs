@@ -48,22 +48,27 @@ fn failed(e: sigbank::Error) -> PyErr {
 
 #[pymethods]
 impl SignalStore {
-    /// The store at an address. A local directory is made with `create`.
+    /// The store at an address. A local directory is made with `create`; it may be a `mounted` bucket.
     #[staticmethod]
-    #[pyo3(signature = (address, options, create=false))]
-    fn connect(py: Python<'_>, address: &str, options: StorageOptions, create: bool) -> PyResult<Self> {
+    #[pyo3(signature = (address, options, create=false, mounted=false))]
+    fn connect(py: Python<'_>, address: &str, options: StorageOptions, create: bool, mounted: bool) -> PyResult<Self> {
+        let local = |path| -> sigbank::Result<Arc<dyn Store>> {
+            let store = if create { LocalStore::create(path)? } else { LocalStore::open(path)? };
+            Ok(Arc::new(if mounted { store.mounted() } else { store }))
+        };
         let open = || -> sigbank::Result<Arc<dyn Store>> {
-            match local_path(address).filter(|_| create) {
-                Some(path) => Ok(Arc::new(LocalStore::create(path)?)),
-                None => connect(address, &options).map_err(|e| match (e.code(), local_path(address)) {
-                    (sigbank::Code::NotFound, Some(path)) => {
-                        let root = path.join(sigbank::layout::signal_dataset::ROOT);
-                        let e = sigbank::Error::not_found("there is no signal-dataset here").at(root.display());
-                        e.remedy("check the path; a dataset is there once it is published")
-                    }
-                    _ => e,
-                }),
-            }
+            let at = match local_path(address) {
+                Some(path) => local(path),
+                None => connect(address, &options),
+            };
+            at.map_err(|e| match (e.code(), local_path(address)) {
+                (sigbank::Code::NotFound, Some(path)) if !create => {
+                    let root = path.join(sigbank::layout::signal_dataset::ROOT);
+                    let e = sigbank::Error::not_found("there is no signal-dataset here").at(root.display());
+                    e.remedy("check the path; a dataset is there once it is published")
+                }
+                _ => e,
+            })
         };
         let store = py.detach(open).map_err(|e| raise(e, During::Open))?;
         Ok(Self { store, root: super::dataset::shown(address).to_owned(), reach: None })

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sigbank import _native
 
+from ...errors import StorageError
 from ..native import AddressObjectStore
 
 
@@ -39,8 +40,8 @@ class LocalObjectStore(AddressObjectStore):
     Args:
         root: the directory that names must be below; any by default.
         file_mode: taken so that programs run unchanged; new files honour the umask.
-        capabilities: `MOUNTED_BUCKET` for a mounted bucket: new files are written under their final names, and nothing is replaced,
-            so that annotations are refused. By default what `SIGNAL_DATASET_MOUNT_ROOTS` says of the path.
+        capabilities: `MOUNTED_BUCKET` for a mounted bucket: new files are written under their final names (without hard links, locks or
+            renaming), and nothing is replaced, so that annotations are refused. By default what `SIGNAL_DATASET_MOUNT_ROOTS` says of the path.
     """
 
     def __init__(
@@ -68,7 +69,14 @@ class LocalObjectStore(AddressObjectStore):
         return is_mounted(path)
 
     def _connect(self, root: str, *, create: bool) -> _native.SignalStore:
-        return _native.SignalStore.connect(root, {}, create)
+        return _native.SignalStore.connect(root, {}, create, self._mounted(root))
+
+    def compare_and_swap(self, uri: str, data: bytes, *, expected_generation: int | None, content_type: str) -> None:
+        if self._mounted(uri):
+            raise StorageError(
+                f"{uri}: a mounted bucket cannot replace an object only where it is as expected: use its native address, such as s3://"
+            )
+        super().compare_and_swap(uri, data, expected_generation=expected_generation, content_type=content_type)
 
     def _split(self, uri: str) -> tuple[str, str]:
         path = Path(uri).absolute()
