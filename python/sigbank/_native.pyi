@@ -6,6 +6,33 @@ from typing import Any, final, overload
 
 import numpy as np
 
+from sigbank._native_signal import (
+    Payload as Payload,
+    RecordIterator as RecordIterator,
+    SignalAnnotationSet as SignalAnnotationSet,
+    SignalAnnotations as SignalAnnotations,
+    SignalDataset as SignalDataset,
+    SignalStore as SignalStore,
+    SignalView as SignalView,
+    signal_at_version as signal_at_version,
+    signal_compare as signal_compare,
+    signal_decode as signal_decode,
+    signal_decode_metadata as signal_decode_metadata,
+    signal_encode as signal_encode,
+    signal_encode_metadata as signal_encode_metadata,
+    signal_freeze as signal_freeze,
+    signal_freeze_values as signal_freeze_values,
+    signal_gc as signal_gc,
+    signal_publish as signal_publish,
+    signal_publish_version as signal_publish_version,
+    signal_restore as signal_restore,
+    signal_thaw as signal_thaw,
+    signal_validate as signal_validate,
+    signal_versions as signal_versions,
+    signal_write_records as signal_write_records,
+    signal_write_shard as signal_write_shard,
+)
+
 __all__ = [
     "BatchIterator",
     "Buffer",
@@ -250,8 +277,6 @@ def checksum_file(names: list[str], path: str | PathLike[str]) -> list[str]:
 def bench_decode(paths: list[str], name: str, threads: int) -> int:
     """Decode files on some threads into memory that is used again; gives the bytes decoded."""
 
-# What `sigbank.signal_dataset` is made of. Records and metadata are objects of its classes.
-
 __all__ += [
     "Payload",
     "RecordIterator",
@@ -268,6 +293,7 @@ __all__ += [
     "signal_encode_metadata",
     "signal_freeze",
     "signal_freeze_values",
+    "signal_gc",
     "signal_publish",
     "signal_publish_version",
     "signal_restore",
@@ -277,219 +303,6 @@ __all__ += [
     "signal_write_records",
     "signal_write_shard",
 ]
-
-@final
-class Payload:
-    """The bytes under the read-only arrays of a record."""
-
-def signal_encode(record: Any, policy: Any = None) -> bytes:
-    """The bytes of a record."""
-
-def signal_decode(data: bytes, policy: Any = None) -> Any:
-    """The record of some bytes; its arrays are views of them."""
-
-def signal_validate(record: Any, policy: Any = None) -> None:
-    """Check a record against every rule."""
-
-def signal_encode_metadata(record: Any, policy: Any = None) -> bytes:
-    """The document that says of a record everything but its samples."""
-
-def signal_decode_metadata(data: bytes, policy: Any = None, control: Any = None) -> Any:
-    """What such a document says."""
-
-def signal_freeze(metadata: Any) -> Any:
-    """A read-only copy of metadata: a mapping; None and what is empty are an empty one. TypeError for what is not JSON."""
-
-def signal_freeze_values(values: Any) -> tuple[Any, ...]:
-    """Read-only copies of what an iterable gives. TypeError for what is not JSON."""
-
-def signal_thaw(object: Any, slots: list[str]) -> tuple[Any, ...]:
-    """The values of an object's slots as they are pickled, with read-only mappings as dicts."""
-
-def signal_restore(cls: type, slots: list[str], values: list[Any]) -> Any:
-    """An object of a class with slots from their values, with dicts as read-only mappings and arrays made read-only."""
-
-@final
-class RecordIterator(Iterator[Any]):
-    """Records, or what is said of them, one after another, read ahead by threads."""
-
-    def __iter__(self) -> RecordIterator: ...
-    def __next__(self) -> Any: ...
-
-@final
-class SignalStore:
-    """The store that a dataset's root is in."""
-
-    @staticmethod
-    def connect(address: str, options: Mapping[str, str], create: bool = False) -> SignalStore:
-        """The store at an address; a local directory is made with `create`."""
-    @staticmethod
-    def of(object: Any, root: str, retry: tuple[int, float, float, bool]) -> SignalStore:
-        """The store that an object in Python is; `retry` is (attempts, first and longest wait in seconds, jitter)."""
-    def reaching(self, reach: Callable[[str], SignalStore]) -> SignalStore:
-        """The same, with what finds the stores of other addresses."""
-    @property
-    def root(self) -> str: ...
-    @property
-    def location(self) -> str: ...
-    @property
-    def swaps(self) -> bool:
-        """Whether `compare_and_swap` works."""
-    def read(self, key: str) -> bytes: ...
-    def read_range(self, key: str, start: int, stop: int) -> bytes: ...
-    def read_version(self, key: str) -> tuple[bytes, str]: ...
-    def head(self, key: str) -> tuple[int, str | None]:
-        """Size, and version where that costs no reading."""
-    def create(self, key: str, data: bytes) -> None: ...
-    def create_file(self, key: str, file: str | PathLike[str]) -> None: ...
-    def compare_and_swap(self, key: str, data: bytes, expected: str | None) -> str: ...
-    def count(self, key: str) -> int:
-        """How many records an ArrayRecord object holds."""
-    def records(self, key: str, indices: list[int]) -> list[bytes]: ...
-    def list(self, prefix: str | None) -> list[str]: ...
-
-@final
-class SignalDataset:
-    """A published dataset."""
-
-    @staticmethod
-    def open(store: SignalStore, options: Any = None) -> SignalDataset: ...
-    @property
-    def root(self) -> str:
-        """The root as it was given."""
-    @property
-    def location(self) -> str:
-        """The root as an absolute path."""
-    @property
-    def id(self) -> str: ...
-    @property
-    def snapshot_id(self) -> str: ...
-    @property
-    def metadata(self) -> Any: ...
-    @property
-    def root_digest(self) -> str: ...
-    def __len__(self) -> int: ...
-    def record(self, key: int | slice) -> Any:
-        """The record at an index, or the list of those of a slice."""
-    def records(self, keys: Iterable[int]) -> list[Any]: ...
-    def record_metadata(self, key: int | slice) -> Any: ...
-    def iter_records(self) -> RecordIterator: ...
-    def iter_record_metadata(self) -> RecordIterator: ...
-    def read_instructions(
-        self, start: int, stop: int | None, metadata: bool
-    ) -> list[tuple[str, int, int, int, int]]: ...
-    def select(self, keys: Iterable[int]) -> SignalView: ...
-    def annotations(self) -> SignalAnnotations: ...
-    def publish_annotations(
-        self, name: str, records: Iterable[Any], metadata: Any = None, options: Any = None
-    ) -> SignalAnnotationSet: ...
-    def write_annotation_shard(
-        self, name: str, publication_id: str, first_ordinal: int, records: Iterable[Any], logical_shard_id: str
-    ) -> tuple[Any, ...]:
-        """Gives what a `PublishedAnnotationShard` is made of."""
-    def publish_annotation_shards(
-        self, name: str, publication_id: str, published: Iterable[Any], metadata: Any = None, options: Any = None
-    ) -> SignalAnnotationSet: ...
-    def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]: ...
-
-@final
-class SignalAnnotations:
-    """The annotation sets of a dataset at one time."""
-
-    @property
-    def revision(self) -> str | None: ...
-    def names(self) -> list[str]: ...
-    def open(self, name: str) -> SignalAnnotationSet: ...
-
-@final
-class SignalAnnotationSet:
-    """A set of annotations: one for each record."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def publication_id(self) -> str: ...
-    @property
-    def source_snapshot_id(self) -> str: ...
-    @property
-    def metadata(self) -> Any: ...
-    def __len__(self) -> int: ...
-    def row(self, key: int | slice) -> Any: ...
-
-@final
-class SignalView:
-    """A selection of a dataset's records."""
-
-    def __len__(self) -> int: ...
-    def ordinals(self) -> list[int]: ...
-    def record(self, key: int | slice) -> Any: ...
-    def records(self, keys: Iterable[int]) -> list[Any]: ...
-    def record_metadata(self, key: int | slice) -> Any: ...
-    def iter_records(self) -> RecordIterator: ...
-    def iter_record_metadata(self) -> RecordIterator: ...
-    def publish(
-        self,
-        store: SignalStore,
-        dataset_id: str,
-        snapshot_id: str,
-        options: Any = None,
-        publication: Any = None,
-        compat: bool = False,
-    ) -> SignalDataset: ...
-    def materialize(
-        self,
-        store: SignalStore,
-        dataset_id: str,
-        snapshot_id: str,
-        records_per_shard: int,
-        options: Any = None,
-        compat: bool = False,
-    ) -> SignalDataset: ...
-
-def signal_at_version(dataset: SignalDataset, version: str) -> SignalDataset:
-    """The dataset at a version."""
-
-def signal_versions(dataset: SignalDataset) -> list[dict[str, Any]]:
-    """What a `Version` is made of, for each."""
-
-def signal_publish_version(
-    dataset: SignalDataset,
-    name: str,
-    shards: Iterable[Any],
-    base: str | None = None,
-    without: list[str] = ...,
-    metadata: Any = None,
-    follows: str | None = None,
-    rebase: bool = False,
-    options: Any = None,
-    publication: Any = None,
-    compat: bool = False,
-) -> SignalDataset:
-    """Publish shards as a further version."""
-
-def signal_compare(before: SignalDataset, after: SignalDataset, by_id: bool) -> dict[str, Any]:
-    """What a `Comparison` is made of."""
-
-def signal_write_records(file: str | PathLike[str], records: Iterable[bytes], options: str) -> int:
-    """Write records as an ArrayRecord file; gives how many there were."""
-
-def signal_write_shard(
-    records: Iterable[Any], store: SignalStore, work_id: str, attempt: int, options: Any = None
-) -> tuple[str, str, int, int, int, tuple[str, str] | None]:
-    """Write records as a pair of shards: data and metadata URI, records, bytes of each, the SHA-256 of each."""
-
-def signal_publish(
-    store: SignalStore,
-    shards: Iterable[Any],
-    dataset_id: str,
-    snapshot_id: str,
-    expected_work_ids: list[str] | None = None,
-    metadata: Any = None,
-    options: Any = None,
-    publication: Any = None,
-    compat: bool = False,
-) -> SignalDataset:
-    """Publish shards as a dataset."""
 
 __all__ += ["JbofDataset", "MappedFile"]
 

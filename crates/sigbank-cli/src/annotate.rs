@@ -2,6 +2,7 @@
 
 mod csv;
 
+use crate::place::Storage;
 use crate::{Failure, ls, publish, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// line names the columns; a cell that is a number as JSON has it is one, an empty cell is none. Records without a line are skipped.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     /// What the annotations are called; a name is given once
     name: String,
@@ -33,10 +34,12 @@ pub(crate) struct Args {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = ls::open(&args.dataset)?;
+    let dataset = ls::open(&args.dataset, &args.storage)?;
     let rows = read(&args.file)?;
     let count = rows.len() as u64;
     let at = |e: Error, line: u64| e.within(format!("line {line}")).at(args.file.display());

@@ -20,7 +20,7 @@ use std::path::Path;
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("repairs").args(["repair", "dry_run"]).multiple(true)))]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     #[command(flatten)]
     version: Version,

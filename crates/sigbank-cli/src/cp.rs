@@ -1,6 +1,7 @@
 //! `sigbank cp`, and what `sigbank sync` shares with it.
 
 use crate::check::style;
+use crate::place::option;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -54,13 +55,6 @@ pub(crate) struct How {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("KEY=VALUE is expected".into()),
-    }
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {

@@ -1,15 +1,14 @@
 //! `sigbank gc`.
 
 use crate::check::confirmed;
+use crate::place::Storage;
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::Error;
 use sigbank::layout::sedpack;
-use sigbank::layout::signal_dataset::{Deleted, Garbage, GcOptions, Orphan, gc};
-use sigbank::store::{LocalStore, Store};
+use sigbank::layout::signal_dataset::{Deleted, Elsewhere, Garbage, GcOptions, Orphan, gc};
+use sigbank::store::{connect, local_path};
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Show what nothing names in a signal-dataset's folder, and delete what is old of it
@@ -20,7 +19,7 @@ use std::time::Duration;
 /// from the first worker's shard on. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     /// Only what is at least so old, such as 7d (units: s, m, h, d)
     #[arg(long, value_name = "AGE", value_parser = age)]
@@ -40,6 +39,8 @@ pub(crate) struct Args {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 /// A whole number and its unit.
@@ -58,15 +59,16 @@ fn age(given: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let root = Path::new(&args.dataset);
-    if root.join(sedpack::ROOT).is_file() {
+    if local_path(&args.dataset).is_some_and(|root| root.join(sedpack::ROOT).is_file()) {
         return Err(Error::unsupported("this is a Sedpack dataset, and only signal-datasets are looked through for garbage")
             .at(&args.dataset)
             .remedy("see what nothing lists there: sigbank check --repair --dry-run")
             .into());
     }
-    let store: Arc<dyn Store> = Arc::new(LocalStore::open(root)?);
+    let storage = args.storage.options();
+    let store = connect(&args.dataset, &storage)?;
     let options = GcOptions {
+        elsewhere: Elsewhere::with_options(storage),
         unpublished: args.unpublished,
         old_annotations: args.old_annotations,
         ..GcOptions::new(args.older_than.unwrap_or_default())

@@ -15,7 +15,7 @@ const WIDEST: usize = 40;
 /// Tell what a dataset holds: counts, sizes and root checksum on one line that can be quoted, then the details
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     #[command(flatten)]
     version: Version,

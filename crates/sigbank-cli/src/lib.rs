@@ -9,6 +9,7 @@ mod info;
 mod ls;
 mod merge;
 mod pack;
+mod place;
 mod publish;
 mod recompress;
 mod show;

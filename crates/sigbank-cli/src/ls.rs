@@ -1,14 +1,16 @@
 //! `sigbank ls`.
 
+use crate::place::Storage;
 use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::layout::sedpack;
+use sigbank::layout::signal_dataset::versions::dataset_at_version;
 use sigbank::layout::signal_dataset::{AnnotationRow, Dataset, RecordMetadata};
+use sigbank::store::local_path;
 use sigbank_format::record::signal::FieldMetadata;
 use std::io::Write;
-use std::path::Path;
 
 /// Metadata of a record take so many characters of its line.
 const WIDEST: usize = 120;
@@ -16,7 +18,7 @@ const WIDEST: usize = 120;
 /// List the records of a signal-dataset: number, id, fields and metadata, or their annotations; no samples are read
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     #[command(flatten)]
     version: Version,
@@ -35,22 +37,23 @@ pub(crate) struct Args {
 }
 
 /// Opens what must be a signal-dataset.
-pub(crate) fn open(path: &str) -> Result<Dataset, Error> {
-    open_at(path, &Version::default())
+pub(crate) fn open(path: &str, storage: &Storage) -> Result<Dataset, Error> {
+    refuse_sedpack(path)?;
+    dataset_at_version(path, None, &storage.options())
 }
 
-fn open_at(path: &str, version: &Version) -> Result<Dataset, Error> {
-    let root = Path::new(path);
-    if root.join(sedpack::ROOT).is_file() {
+fn refuse_sedpack(path: &str) -> Result<(), Error> {
+    if local_path(path).is_some_and(|root| root.join(sedpack::ROOT).is_file()) {
         return Err(Error::unsupported("this is a Sedpack dataset, whose examples have neither ids nor metadata")
             .at(path)
             .remedy("see: sigbank info, sigbank show"));
     }
-    version.dataset(path)
+    Ok(())
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = open_at(&args.dataset, &args.version)?;
+    refuse_sedpack(&args.dataset)?;
+    let dataset = args.version.dataset(&args.dataset)?;
     let end = args.limit.map_or(dataset.len(), |limit| args.from.saturating_add(limit).min(dataset.len()));
     let set = args.annotations.as_ref().map(|name| dataset.annotations()?.open(name)).transpose()?;
     let mut index = args.from;

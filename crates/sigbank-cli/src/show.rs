@@ -18,7 +18,7 @@ const CHANNELS: usize = 4;
 /// Show one example: its values summed up, and its signals drawn
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     #[command(flatten)]
     version: Version,

@@ -1,5 +1,6 @@
 //! `sigbank snapshots`.
 
+use crate::place::Storage;
 use crate::{Failure, ls, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
@@ -18,7 +19,7 @@ const IDS: usize = 20;
 /// at least 12 digits of its digest, or latest: sigbank info DATASET --version latest.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The dataset's folder
+    /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     /// Say how the second version differs from the first: shards, records and metadata
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
@@ -29,10 +30,12 @@ pub(crate) struct Args {
     /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = ls::open(&args.dataset)?;
+    let dataset = ls::open(&args.dataset, &args.storage)?;
     if let [a, b] = &args.compare[..] {
         let version = |text: &String| {
             let which = text.parse().map_err(|e: String| Error::invalid(e).within("--compare"))?;

@@ -1,10 +1,10 @@
-//! Which version of a dataset a command looks at.
+//! Which dataset a command looks at: where, and at which version.
 
+use crate::place::Storage;
 use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
 use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
 use sigbank::layout::{self, Source};
-use sigbank::store::StorageOptions;
 use std::sync::Arc;
 
 /// The shared argument.
@@ -13,18 +13,20 @@ pub(crate) struct Version {
     /// Look at this version of a signal-dataset: a number, a name, sha256: and 12 digits or more, or latest [default: 0, what root.json names]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 impl Version {
     /// Opens a dataset of any layout at the version, if one was given.
     pub(crate) fn source(&self, path: &str) -> Result<Arc<dyn Source>, Error> {
         match &self.version {
-            None => layout::open(path),
-            Some(version) => open_at_version(path, version, &StorageOptions::default()),
+            None => layout::open_with(path, &self.storage.options()),
+            Some(version) => open_at_version(path, version, &self.storage.options()),
         }
     }
     /// Opens a signal-dataset at the version, if one was given.
     pub(crate) fn dataset(&self, path: &str) -> Result<Dataset, Error> {
-        dataset_at_version(path, self.version.as_deref(), &StorageOptions::default())
+        dataset_at_version(path, self.version.as_deref(), &self.storage.options())
     }
 }

@@ -14,6 +14,7 @@ from .annotation import AnnotationCatalog, AnnotationSet, PublishedAnnotationSha
 from .dataset import Dataset, DatasetView, open, publish, write_shard
 from .dataset.instructions import ReadInstruction
 from .errors import CorruptDatasetError, PublicationCollisionError, SignalDatasetError, StorageError, ValidationError
+from .garbage import gc
 from .policy import AnnotationOptions, ControlPolicy, PublicationOptions, ResourcePolicy, RetryPolicy, StorageOptions
 from .record import Axis, Coordinate, Field, FieldMetadata, Record, RecordMetadata, decode, encode, validate
 from .record.model import AnnotationRecord, AnnotationStatus, PublishedShard
@@ -52,6 +53,7 @@ __all__ = [
     "dataset",
     "decode",
     "encode",
+    "gc",
     "open",
     "publish",
     "publish_annotations",

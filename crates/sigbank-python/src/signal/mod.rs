@@ -6,6 +6,7 @@ mod codec;
 mod dataset;
 mod errors;
 mod foreign;
+mod gc;
 mod give;
 mod iterate;
 mod json;
@@ -32,6 +33,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(store::signal_write_records, m)?)?;
     m.add_function(wrap_pyfunction!(write::signal_write_shard, m)?)?;
     m.add_function(wrap_pyfunction!(publish::signal_publish, m)?)?;
+    m.add_function(wrap_pyfunction!(gc::signal_gc, m)?)?;
     m.add_function(wrap_pyfunction!(versions::signal_at_version, m)?)?;
     m.add_function(wrap_pyfunction!(versions::signal_versions, m)?)?;
     m.add_function(wrap_pyfunction!(versions::signal_publish_version, m)?)?;

@@ -58,6 +58,11 @@ impl Staging {
     /// `ReadOnly` where that cannot be written to.
     pub fn new(dest: &Path) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
+        if crate::store::local_path(&dest.to_string_lossy()).is_none() {
+            return Err(Error::unsupported("this is made in a folder, not at an address")
+                .at(dest.display())
+                .remedy("make it in a folder, and copy that: sigbank cp"));
+        }
         refuse_existing(dest)?;
         let (parent, name) = parts(dest)?;
         let prefix = format!(".{name}.packing-");

@@ -59,7 +59,7 @@ class S3Options:
 
     def _settings(self) -> dict[str, str]:
         """The same as `storage_options`."""
-        settings = {}
+        settings: dict[str, str] = {}
         endpoint = self.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if self.profile_name is not None:
             settings |= _profile(self.profile_name)
