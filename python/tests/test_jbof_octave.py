@@ -1,0 +1,87 @@
+"""GNU Octave reads data sets that sigbank and the reference package wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sigbank import jbof as ours
+
+MATLAB = Path(__file__).parents[2] / "matlab"
+
+TELL = """
+addpath('{matlab}');
+ds = sigbank.DataSet('{folder}');
+told = struct('name', ds.name, 'license', ds.metadata.license);
+told.items = cellfun(@(item) item.name, ds.allItems(), 'UniformOutput', false);
+told.has = [ds.hasItem('take 1'), ds.hasItem('../x'), ds.hasItem('none')];
+told.found = numel(ds.findItems('speaker', {{'bob', 'ann'}}, 'snr', 3));
+told.missed = isempty(ds.findOneItem('snr', 4));
+item = ds.getItem('take 1');
+told.arrays = item.arrayNames();
+told.hasArray = [item.hasArray('ramp'), item.hasArray('_metadata')];
+for name = told.arrays
+  [x, meta] = item.getArray(name{{1}});
+  x = double(x);
+  told.(name{{1}}) = struct('size', size(x), 'real', real(x(:))', 'imag', imag(x(:))', 'metadata', meta);
+end
+try
+  ds.getItem('none');
+catch e
+  told.error = e.identifier;
+end
+puts(['TOLD ', jsonencode(told), 10]);
+"""
+
+
+def told_of(folder: Path) -> Any:
+    code = TELL.format(matlab=MATLAB, folder=folder)
+    command = ["octave", "--no-gui", "--no-init-file", "--quiet", "--eval", code]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    lines = [line for line in said.stdout.splitlines() if line.startswith("TOLD ")]
+    assert lines, said.stdout + said.stderr
+    return json.loads(lines[0][5:])
+
+
+@pytest.mark.skipif(shutil.which("octave") is None, reason="GNU Octave is not installed")
+@pytest.mark.parametrize("writer", ["ours", "reference"])
+def test_octave_reads_what_is_written(writer: str, tmp_path: Path) -> None:
+    module: Any = ours if writer == "ours" else pytest.importorskip("jbof")
+    folder = tmp_path / "speech"
+    dataset = module.create_dataset(str(folder), metadata={"license": "CC0"})
+    item = dataset.add_item(name="take 1", metadata={"speaker": "ann", "snr": 3})
+    tone = np.array([[0.0, 0.5], [-0.25, -1.0], [0.125, 0.75]])
+    values = {
+        "ramp": (np.asfortranarray(np.arange(24, dtype=">f4").reshape(2, 3, 4)), "npy"),
+        "iq": (np.array([1 + 2j, 3 - 4j], "complex64"), "npy"),
+        "half": (np.array([[1.5], [-65504.0], [2.0**-24]], "float16"), "npy"),
+        "matrix": (np.arange(6, dtype="int16").reshape(2, 3), "mat"),
+        "wav": (tone, "wav"),
+        "flac": (tone[:, 0], "flac"),
+    }
+    for name, (data, fileformat) in values.items():
+        rate = {"samplerate": 8000} if fileformat in ("wav", "flac") else {}
+        item.add_array(name, data, metadata={"unit": "V"}, fileformat=fileformat, **rate)
+    dataset.add_item(name="empty", metadata={"speaker": "bob"})
+    (folder / ".hidden").mkdir()
+    (folder / "no item").mkdir()
+
+    told = told_of(folder)
+    assert (told["name"], told["license"], told["items"]) == ("speech", "CC0", ["empty", "take 1"])
+    assert (told["has"], told["found"], told["missed"]) == ([True, False, False], 1, True)
+    assert (told["arrays"], told["hasArray"]) == (sorted(values), [True, False])
+    assert told["error"] == "sigbank:notFound"
+    for name, (data, _) in values.items():
+        # A vector is a column.
+        wanted = data.reshape(-1, 1) if data.ndim == 1 else data
+        found = told[name]
+        assert found["size"] == list(wanted.shape), name
+        flat = np.asarray(found["real"]) + 1j * np.asarray(found["imag"])
+        assert np.array_equal(flat.reshape(wanted.shape, order="F"), wanted.astype("complex128")), name
+        assert found["metadata"]["unit"] == "V"
+    assert told["wav"]["metadata"]["samplerate"] == 8000
