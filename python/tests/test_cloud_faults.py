@@ -43,6 +43,8 @@ def told(read: Iterable[tuple[int, Any]]) -> Told:
     return numbers, digest.hexdigest()
 
 
+# The store itself tries again: of that these tests are.
+ONCE = sds.RetryPolicy(attempts=1)
 EXPECTED = told((number, samples(number)) for number in range(COUNT))
 
 
@@ -58,9 +60,10 @@ class SignalDataset:
         half = COUNT // 2
         parts = [range(half), range(half, COUNT)]
         shards = [
-            sds.write_shard([record(n) for n in part], root, work_id=f"w{at}", storage_options=options) for at, part in enumerate(parts)
+            sds.write_shard([record(n) for n in part], root, work_id=f"w{at}", storage_options=options, retry=ONCE)
+            for at, part in enumerate(parts)
         ]
-        sds.publish(root, shards, dataset_id="d", snapshot_id="v1", storage_options=options)
+        sds.publish(root, shards, dataset_id="d", snapshot_id="v1", storage_options=options, retry=ONCE)
 
     @staticmethod
     def read(root: str, options: Options) -> Told:
@@ -162,9 +165,8 @@ def expired(skip: int) -> Fault:
 # What passes, and runs are to end as if it had not been.
 WHILE_READING: dict[str, list[Fault]] = {
     "a fifth refused": [UNAVAILABLE],
-    "reset in the middle": [{"fault": "reset", "after": 900, "method": "GET", "fraction": 0.3}],
-    "reset before the body": [{"fault": "reset", "after": 0, "method": "GET", "fraction": 0.3}],
-    "cut short": [{"fault": "truncate", "after": 700, "method": "GET", "fraction": 0.3}],
+    "reset in the middle": [{"fault": "reset", "after": 900, "method": "GET", "fraction": 0.2}],
+    "cut short": [{"fault": "truncate", "after": 700, "method": "GET", "fraction": 0.2}],
     "hangs": [{"fault": "hang", "method": "GET", "skip": 2, "times": 1}],
     "hangs in the middle": [{"fault": "hang", "after": 900, "method": "GET", "skip": 2, "times": 1}],
     "all at once": [UNAVAILABLE, *({"fault": f, "after": 500, "method": "GET", "fraction": 0.1} for f in ("reset", "truncate"))],
@@ -172,13 +174,13 @@ WHILE_READING: dict[str, list[Fault]] = {
 WHILE_WRITING: dict[str, list[Fault]] = {
     "a fifth refused": [UNAVAILABLE],
     "requests reset": [{"fault": "reset", "after": 100, "of": "request", "method": "PUT", "fraction": 0.3}],
-    "answers reset": [{"fault": "reset", "after": 0, "method": "GET|PUT", "fraction": 0.3}],
-    "creates done, replies lost": [{"fault": "lose_reply", **CREATES, "fraction": 0.5}],
-    "creates done, told 500": [{"fault": "replace", "status": 500, **CREATES, "fraction": 0.5}],
+    "answers reset": [{"fault": "reset", "after": 0, "method": "GET|PUT", "fraction": 0.2}],
+    "creates done, replies lost": [{"fault": "lose_reply", **CREATES, "fraction": 0.25}],
+    "creates done, told 500": [{"fault": "replace", "status": 500, **CREATES, "fraction": 0.25}],
     "every create's first reply lost": [{"fault": "lose_reply", **CREATES, "times": 3}],
     "undecided": [{"fault": "status", "status": 409, "code": "ConditionalRequestConflict", "method": "PUT", "skip": 3, "times": 1}],
     "hangs": [{"fault": "hang", "method": "PUT", "skip": 3, "times": 1}],
-    "everything lost": [{"fault": "lose_reply", "fraction": 0.2}],
+    "any reply lost": [{"fault": "lose_reply", "fraction": 0.2}],
 }
 
 
@@ -194,8 +196,8 @@ both = pytest.mark.parametrize("layout", LAYOUTS)
 def test_reading_ends_right(s3: Place, layout: Any, faults: list[Fault]) -> None:
     layout.write(s3.root, s3.options)
     s3.proxy.set(*faults)
-    assert layout.read(s3.root, s3.given(timeout="1", retries="12")) == EXPECTED
-    layout.check(s3.root, s3.given(timeout="1", retries="12"))
+    assert layout.read(s3.root, s3.given(timeout="0.6", retries="12")) == EXPECTED
+    layout.check(s3.root, s3.given(timeout="0.6", retries="12"))
     assert all(s3.proxy.hits()), "a fault that was done to no request proves nothing"
 
 
@@ -203,7 +205,7 @@ def test_reading_ends_right(s3: Place, layout: Any, faults: list[Fault]) -> None
 @params(WHILE_WRITING)
 def test_writing_ends_right(s3: Place, layout: Any, faults: list[Fault]) -> None:
     s3.proxy.set(*faults)
-    layout.write(s3.root, s3.given(timeout="1", retries="12"))
+    layout.write(s3.root, s3.given(timeout="0.6", retries="12"))
     assert all(s3.proxy.hits()), "a fault that was done to no request proves nothing"
     s3.proxy.set()
     assert layout.read(s3.root, s3.options) == EXPECTED
@@ -260,34 +262,34 @@ def test_reading_stops_and_tells(s3: Place, layout: Any, case: str) -> None:
     faults, cause = READING_STOPS[case]
     layout.write(s3.root, s3.options)
     s3.proxy.set(*faults)
-    refused(lambda: layout.read(s3.root, s3.given(timeout="0.5", retries="1")), s3.root, cause)
+    refused(lambda: layout.read(s3.root, s3.given(timeout="0.3", retries="1")), s3.root, cause)
     s3.proxy.set()
     assert layout.read(s3.root, s3.options) == EXPECTED
 
 
+# From some request on nothing works: in the probe, in shards, at the root.
+WRITING_STOPS: dict[str, tuple[list[Fault], str]] = {
+    "refused in the probe": ([{"fault": "status", "status": 503, "code": "SlowDown", "skip": 1}], "503|SlowDown"),
+    "refused later": ([{"fault": "status", "status": 503, "code": "SlowDown", "skip": 7}], "503|SlowDown"),
+    "expired": ([expired(5)], "ExpiredToken"),
+    "hangs": ([{"fault": "hang", "method": "PUT", "skip": 5}], "timeout|nothing|seconds"),
+    "every reply lost": ([{"fault": "lose_reply", "method": "PUT", "skip": 4}], "connection|reply|answer"),
+}
+
+
 @both
-@pytest.mark.parametrize(
-    ("faults", "cause"),
-    [
-        ([{"fault": "status", "status": 503, "code": "SlowDown"}], "503|SlowDown"),
-        ([expired(0)], "ExpiredToken"),
-        ([{"fault": "hang", "method": "PUT"}], "timeout|nothing|seconds"),
-        ([{"fault": "lose_reply", "method": "PUT"}], "connection|reply|answer"),
-    ],
-    ids=["refused", "expired", "hangs", "every reply lost"],
-)
-@pytest.mark.parametrize("after", [1, 5])
-def test_writing_stops_and_goes_on(s3: Place, layout: Any, faults: list[Fault], cause: str, after: int) -> None:
-    """From some request on nothing works: in the probe, in shards, at the root."""
-    s3.proxy.set(*({**fault, "skip": after} for fault in faults))
-    if "lose_reply" in str(faults):
+@pytest.mark.parametrize("case", list(WRITING_STOPS))
+def test_writing_stops_and_goes_on(s3: Place, layout: Any, case: str) -> None:
+    faults, cause = WRITING_STOPS[case]
+    s3.proxy.set(*faults)
+    if case == "every reply lost":
         # Whether it was written can be found out by reading, so that it may end well.
         try:
-            layout.write(s3.root, s3.given(timeout="0.5", retries="1"))
+            layout.write(s3.root, s3.given(timeout="0.3", retries="1"))
         except (OSError, ValueError, RuntimeError) as error:
             assert s3.root in str(error) and re.search(cause, str(error)), error
     else:
-        refused(lambda: layout.write(s3.root, s3.given(timeout="0.5", retries="1")), s3.root, cause)
+        refused(lambda: layout.write(s3.root, s3.given(timeout="0.3", retries="1")), s3.root, cause)
     s3.proxy.set()
     layout.write(s3.root, s3.options)
     assert layout.read(s3.root, s3.options) == EXPECTED
@@ -338,7 +340,7 @@ def test_without_conditions_nothing_is_written(s3: Place, layout: Any) -> None:
 @both
 def test_on_each_service(place: Place, layout: Any) -> None:
     """The short form: of whole runs each fault, of writing and then of reading."""
-    hard = place.given(timeout="1", retries="12")
+    hard = place.given(timeout="0.6", retries="12")
     place.proxy.set(
         {"fault": "lose_reply", "method": "PUT", "skip": 3, "times": 2},
         {"fault": "reset", "after": 100, "of": "request", "method": "PUT", "skip": 5, "times": 1},
