@@ -138,7 +138,7 @@ class Bench:
 
         def sedpack(root: str) -> int:
             examples = Dataset(root).as_numpy_iterator(split="train", repeat=False, shuffle=0)
-            return sum(bool(example["x"].view(np.uint64).sum()) for example in examples)
+            return sum(bool(np.asarray(example["x"]).view(np.uint64).sum()) for example in examples)
 
         def signals(root: str) -> int:
             return sum(bool(one["x"].data.view(np.uint64).sum()) for one in ours.open(root).iter_records())

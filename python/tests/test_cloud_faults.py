@@ -1,7 +1,7 @@
 """Datasets in buckets while the network and the service fail, by a proxy in front of a real server.
 
-Of each case: what was written and read is exactly right, or it stops with an error that names the object and the cause, and then nothing
-is lost or doubled: done once more without faults, it succeeds.
+Of each case: what was written and read is exactly right, or it stops with an error that names the object and the cause, and then
+nothing is lost or doubled: done once more without faults, it succeeds.
 """
 
 from __future__ import annotations
