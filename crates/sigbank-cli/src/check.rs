@@ -5,10 +5,11 @@ use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
+use sigbank::layout::signal_dataset::Which;
 use sigbank::layout::{Source, sedpack, signal_dataset};
+use sigbank::store::local_path;
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 
 /// Verify a dataset: every checksum from the root down, and that each shard holds what its list says
 ///
@@ -63,16 +64,31 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         }
         _ => e,
     })?;
+    let mut verified = verified;
+    // Without a version, all of them are meant.
+    let mut others = 0u64;
+    if let Some(dataset) = args.version.all_of(&args.dataset, source.layout())? {
+        for version in dataset.versions()?.iter().filter(|version| version.number > 0) {
+            let bar = self::bar();
+            let further = dataset.version(&Which::Number(version.number))?.source()?.verify(&mut counted(&bar));
+            bar.finish_and_clear();
+            let further = further.map_err(|e| e.within(format!("version {} '{}'", version.number, version.name)))?;
+            verified.bytes += further.bytes;
+            others += 1;
+        }
+    }
     let root = source.root_digest()?;
     if args.json {
         writeln!(
             out,
             "{}",
-            json!({"ok": true, "units": verified.units, "records": verified.records, "bytes": verified.bytes, "root": root})
+            json!({"ok": true, "units": verified.units, "records": verified.records, "bytes": verified.bytes, "further_versions": others,
+                "root": root})
         )?;
     } else {
         let (shards, records) = (text::some(verified.units, "shard"), text::some(verified.records, "example"));
-        writeln!(out, "ok: {shards}, {records}, {} verified; root {root}", text::bytes(verified.bytes))?;
+        let further = if others == 0 { String::new() } else { format!(", {}", text::some(others, "further version")) };
+        writeln!(out, "ok: {shards}, {records}{further}, {} verified; root {root}", text::bytes(verified.bytes))?;
     }
     Ok(())
 }
@@ -95,7 +111,12 @@ pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
 }
 
 fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let folder = Path::new(&args.dataset);
+    let Some(folder) = local_path(&args.dataset) else {
+        return Err(Error::unsupported("a dataset is repaired in a folder, where writers can be kept out meanwhile")
+            .at(&args.dataset)
+            .remedy("check it without --repair; copy it (sigbank cp), and repair the copy")
+            .into());
+    };
     if folder.join(signal_dataset::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
         return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
             .at(folder.display())

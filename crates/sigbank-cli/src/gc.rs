@@ -5,9 +5,9 @@ use crate::place::Storage;
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::layout::sedpack;
 use sigbank::layout::signal_dataset::{Deleted, Elsewhere, Garbage, GcOptions, Orphan, gc};
-use sigbank::store::{connect, local_path};
+use sigbank::layout::{Layout, detect};
+use sigbank::store::connect;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -59,14 +59,14 @@ fn age(given: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    if local_path(&args.dataset).is_some_and(|root| root.join(sedpack::ROOT).is_file()) {
+    let storage = args.storage.options();
+    let store = connect(&args.dataset, &storage)?;
+    if detect(&*store)? == Some(Layout::Sedpack) {
         return Err(Error::unsupported("this is a Sedpack dataset, and only signal-datasets are looked through for garbage")
             .at(&args.dataset)
             .remedy("see what nothing lists there: sigbank check --repair --dry-run")
             .into());
     }
-    let storage = args.storage.options();
-    let store = connect(&args.dataset, &storage)?;
     let options = GcOptions {
         elsewhere: Elsewhere::with_options(storage),
         unpublished: args.unpublished,

@@ -28,6 +28,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let source = args.version.source(&args.dataset)?;
     let summary = layout::summary(&*source)?;
     let annotations = annotations(args, &summary)?;
+    let further = match args.version.all_of(&args.dataset, summary.layout)? {
+        Some(dataset) => dataset.versions()?.len().saturating_sub(1) as u64,
+        None => 0,
+    };
     if args.json {
         let splits: Vec<_> =
             summary.splits.iter().map(|s| json!({"name": s.name, "records": s.records, "units": s.units})).collect();
@@ -36,7 +40,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             "schema": text::schema(source.schema()), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
             "varying": summary.varying, "stored_bytes": summary.stored_bytes, "metadata_bytes": summary.metadata_bytes,
             "missing_units": summary.missing, "ratio": summary.ratio(), "annotations": annotations.iter().map(Value::from).collect::<Vec<_>>(),
-            "root": summary.root,
+            "further_versions": further, "root": summary.root,
         });
         writeln!(out, "{object}")?;
         return Ok(());
@@ -70,6 +74,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             text::some(summary.missing, "shard"),
             args.dataset
         )?;
+    }
+    if further > 0 {
+        writeln!(out, "  {}; see: sigbank snapshots {}", text::some(further, "further version"), args.dataset)?;
     }
     for set in &annotations {
         let statuses = set.statuses.iter().map(|(status, n)| format!("{status} {}", text::count(*n)));
@@ -136,8 +143,9 @@ pub(crate) fn line(name: &str, s: &Summary) -> String {
     let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
     let records = text::some(s.records(), "example");
     let stored = match s.metadata_bytes {
-        None => text::bytes(s.stored_bytes),
-        Some(more) => format!("{} of data and {} of metadata", text::bytes(s.stored_bytes), text::bytes(more)),
+        None if s.stored_bytes == 0 && s.missing < s.units() => "sizes not looked up far away".into(),
+        None => format!("{} stored", text::bytes(s.stored_bytes)),
+        Some(more) => format!("{} of data and {} of metadata stored", text::bytes(s.stored_bytes), text::bytes(more)),
     };
-    format!("{name}: {}, {records}{splits}, {stored} stored{ratio}, root {}", s.layout, s.root)
+    format!("{name}: {}, {records}{splits}, {stored}{ratio}, root {}", s.layout, s.root)
 }

@@ -25,6 +25,13 @@ impl Version {
             Some(version) => open_at_version(path, version, &self.storage.options()),
         }
     }
+    /// The signal-dataset, if that is the layout, where no version was given and so all are meant.
+    pub(crate) fn all_of(&self, path: &str, layout: &str) -> Result<Option<Dataset>, Error> {
+        match self.version.is_none() && layout == "signal-dataset" {
+            true => self.dataset(path).map(Some),
+            false => Ok(None),
+        }
+    }
     /// Opens a signal-dataset at the version, if one was given.
     pub(crate) fn dataset(&self, path: &str) -> Result<Dataset, Error> {
         dataset_at_version(path, self.version.as_deref(), &self.storage.options())

@@ -2,7 +2,7 @@
 
 use super::{Figures, Source, Split, fixed_lens};
 use crate::error::Result;
-use std::path::Path;
+use crate::store::local_path;
 
 /// The figures of a dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,8 @@ pub struct Summary {
     pub value_bytes: u64,
     /// Fields whose values vary in size and are not counted.
     pub varying: Vec<String>,
-    /// Bytes of the values as they are stored: of the units (shards), or of their data objects where they have such.
+    /// Bytes of the values as they are stored: of the units (shards), or of their data objects where they have such. 0 where that is not
+    /// known: of a dataset that is not on the local disk, whose layout does not keep them.
     pub stored_bytes: u64,
     /// Bytes of what is stored beside them of each record, where the layout has objects for that.
     pub metadata_bytes: Option<u64>,
@@ -33,6 +34,10 @@ impl Summary {
     /// Records of all splits.
     pub fn records(&self) -> u64 {
         self.splits.iter().map(|s| s.records).sum()
+    }
+    /// Units of all splits.
+    pub fn units(&self) -> u64 {
+        self.splits.iter().map(|s| s.units).sum()
     }
     /// How many times smaller the values are as they are stored; none where nothing is, and where no value was counted.
     pub fn ratio(&self) -> Option<f64> {
@@ -66,9 +71,12 @@ fn looked_up(source: &dyn Source, splits: &[Split]) -> Result<(Figures, Vec<Stri
     let records: u64 = splits.iter().map(|s| s.records).sum();
     let mut found = Figures { value_bytes: record.saturating_mul(records), ..Figures::default() };
     let location = source.location();
+    // Far away, each look would be a request.
+    let Some(folder) = local_path(&location) else { return Ok((found, varying)) };
     for split in splits {
         for unit in 0..source.units(&split.name)?.len() {
-            match std::fs::metadata(Path::new(&location).join(source.unit_name(&split.name, unit)?)) {
+            let name = source.unit_name(&split.name, unit)?;
+            match std::fs::metadata(folder.join(name)) {
                 Ok(file) => found.stored_bytes += file.len(),
                 Err(_) => found.missing += 1,
             }

@@ -41,6 +41,8 @@ type Slot = Arc<Mutex<Option<Arc<OpenShard>>>>;
 
 /// Bytes of a shard's end that are read to open it, at least and at most.
 const TAIL: (u64, u64) = (128 << 10, 1 << 20);
+/// About as many bytes as the index has of a record.
+const INDEX_ENTRY: u64 = 16;
 /// Scratches that are kept for the next reads.
 const SCRATCHES: usize = 16;
 
@@ -107,7 +109,8 @@ pub(super) fn open_shard(objects: &Objects, reference: &Reference, records: Opti
     let located = |e: Error| e.at(objects.locate(&reference.path));
     let source = Arc::clone(&file) as Arc<dyn sigbank_format::read_at::ReadAt>;
     // Where a request costs time, the index comes with the end of the object if it is not longer than what a request costs.
-    let tail = objects.round_trip(&reference.path).clamp(TAIL.0, TAIL.1);
+    let index = records.map_or(TAIL.1, |records| records.saturating_mul(INDEX_ENTRY).saturating_add(TAIL.0));
+    let tail = objects.round_trip(&reference.path).min(index).clamp(TAIL.0, TAIL.1);
     let reader = Reader::open_tail(source, tail).map_err(|e| located(e.into()))?;
     right_count(&reader, records).map_err(located)?;
     Ok(OpenShard { reader, file })
