@@ -316,10 +316,13 @@ fn commands_look_at_a_version() {
     bench.run(&["show", "a", "4"]).refused(&["it holds 4"]);
     let check = told(&bench, &["check", "a", "--version", report["root"].as_str().unwrap()]);
     assert_eq!(json!([check["ok"], check["records"], check["root"]]), json!([true, 5, report["root"]]));
-    assert_eq!(told(&bench, &["check", "a"])["records"], 4);
+    let check = told(&bench, &["check", "a"]);
+    assert_eq!((&check["records"], &check["further_versions"]), (&json!(4), &json!(1)));
+    assert_eq!(told(&bench, &["info", "a"])["further_versions"], 1);
+    assert!(bench.run(&["info", "a"]).out.contains("1 further version; see: sigbank snapshots a"));
     bench.run(&["info", "a", "--version", "2"]).refused(&["there is no version 2", "sigbank snapshots"]);
     assert_eq!(bench.run(&["check", "a", "--repair", "--version", "1"]).code, 2);
-    // A damaged object of the version alone is found in the version alone.
+    // A damaged object of the version alone is found in the version alone, and where all are looked at.
     let old = files(&bench.path("a"));
     told(&bench, &["publish", "in/b", "c"]);
     bench.write("new/n1.wav", wav(&samples(8, 300), 1, 8000));
@@ -330,6 +333,7 @@ fn commands_look_at_a_version() {
     bytes[70] ^= 1;
     std::fs::write(bench.path("a").join(&new), bytes).unwrap();
     bench.run(&["check", "a", "--version", "july"]).refused(&[&new]);
+    bench.run(&["check", "a"]).refused(&[&new, "version 2 'july'"]);
     assert_eq!(told(&bench, &["check", "a", "--version", "june"])["ok"], true);
     // The other layout has none.
     assert_eq!(bench.run(&["pack", "in/a", "packed", "--window", "100"]).code, 0);
