@@ -37,7 +37,8 @@ pub(crate) struct How {
     /// Objects that are copied at once
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// Read objects that are at DST already and compare them by digest; else their size must do, except in a folder
+    /// Read every object that is at DST already and compare it by digest; else the size of shards must do where a dataset in a bucket is
+    /// brought forward
     #[arg(long)]
     checksum: bool,
     /// List what would be copied, and write nothing

@@ -78,8 +78,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         print(args, &garbage, out)?;
         out.flush()?;
     }
-    let deleted = match args.delete && garbage.doomed().count() > 0 && sure(args, &garbage)? {
-        true => Some(garbage.delete(&store)?),
+    // Also where no object is garbage: what killed writers left unfinished goes too.
+    let deleted = match args.delete && (garbage.doomed().count() == 0 || sure(args, &garbage)?) {
+        true => Some(garbage.delete(&store)?).filter(|deleted| deleted.objects + deleted.unfinished > 0),
         false => None,
     };
     if args.json {

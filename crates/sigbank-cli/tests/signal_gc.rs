@@ -75,3 +75,56 @@ fn annotations_are_told() {
     assert_eq!(told["annotations"]["labels"]["values"], json!({"label": "wifi"}));
     bench.run(&["show", "out", "2"]).refused(&["record 2", "out", "0 to 1"]);
 }
+
+/// Everything below a folder was written a month ago.
+fn aged(folder: &std::path::Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            aged(&path);
+        } else {
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(30 * 86400)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_version_names_is_kept_however_it_is_found() {
+    const DELETE: [&str; 6] = ["gc", "out", "--older-than", "1d", "--delete", "--yes"];
+    let bench = bench();
+    bench.write("more/c.wav", wav(&samples(3, 400), 1, 1000));
+    assert_eq!(bench.run(&["publish", "in/more", "out", "--as-version", "tue", "--append"]).code, 0);
+    assert_eq!(bench.run(&["publish", "in/more", "more"]).code, 0);
+    assert_eq!(bench.run(&["publish", "more", "out", "--as-version", "wed"]).code, 0);
+    let versions = bench.path("out/sigbank/versions");
+    let whole = || {
+        for version in ["0", "tue", "wed"] {
+            assert_eq!(bench.run(&["check", "out", "--version", version]).code, 0, "{version}");
+        }
+    };
+    // A listing does not enter a linked directory; readers do.
+    std::fs::rename(&versions, bench.path("out/sigbank/real")).unwrap();
+    std::os::unix::fs::symlink("real", &versions).unwrap();
+    aged(&bench.path("out"));
+    assert_eq!(bench.run(&DELETE).code, 0);
+    whole();
+    std::fs::remove_file(&versions).unwrap();
+    std::fs::rename(bench.path("out/sigbank/real"), &versions).unwrap();
+    // A document that is not what its digest says, and a number that is missing, may hide what is named.
+    for (file, hidden) in [("00000002.json", false), ("00000001.json", true)] {
+        let path = versions.join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        match hidden {
+            true => std::fs::remove_file(&path).unwrap(),
+            false => std::fs::write(&path, text.replace("wed", "web")).unwrap(),
+        }
+        aged(&bench.path("out"));
+        bench.run(&DELETE).refused(&["sigbank/versions/00000002.json"]);
+        std::fs::write(&path, text).unwrap();
+        whole();
+    }
+}

@@ -218,8 +218,8 @@ fn what_is_there_must_be_what_it_is_to_be() {
             };
             assert_eq!(refused(&whole[1..], false), Some(Code::AlreadyExists));
             assert_eq!(refused(&other, true), Some(Code::AlreadyExists));
-            // What is near and has a digest is always compared.
-            assert_eq!(refused(&other, false).is_some(), !far && with_digest);
+            // What has a digest is always compared where there is no dataset yet.
+            assert_eq!(refused(&other, false).is_some(), with_digest);
             assert_eq!((refused(&whole, true), refused(&whole, false)), (None, None));
         }
     }
@@ -421,4 +421,24 @@ fn what_is_no_copy_is_refused() {
     // A name that only begins alike is another place.
     cp(&source, &folder("from-2")).unwrap();
     check(&folder("from-2"));
+}
+
+/// Shards are named after the work, and so those of other data may have the same name and size.
+#[test]
+fn what_a_copy_of_other_data_left_is_not_taken_over() {
+    let of = |first: u64| {
+        let store = memory();
+        let shard = write_shard(&*store, (first..first + 4).map(record), "w", 0, &Options::default()).unwrap();
+        publish(&store, &[shard], &Publication::new("d", "s"), &Options::default()).unwrap();
+        store
+    };
+    let (one, other) = (of(0), of(4));
+    let to: Shared = Arc::new(Far::new(memory()));
+    for (name, bytes) in objects(&one).iter().filter(|(name, _)| name.starts_with("objects/data")) {
+        to.create(&p(name), &[bytes]).unwrap();
+    }
+    let e = cp(&other, &to).unwrap_err();
+    assert!(e.code() == Code::AlreadyExists && e.to_string().contains("its bytes are others"), "{e}");
+    assert!(detect(&*to).unwrap().is_none());
+    assert_eq!(cp(&one, &to).unwrap().skipped.0, 1);
 }

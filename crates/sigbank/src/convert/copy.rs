@@ -34,7 +34,8 @@ pub struct CopyOptions {
     /// Whether a dataset that is at the destination is brought forward to what the source is now. Else it is refused.
     pub update: bool,
     /// Whether objects that are at the destination already are read and compared with their digests there (without a digest: with the
-    /// source). Else their size must do, except on a local disk, where reading is cheap.
+    /// source). Else, where a dataset is brought forward in a store far away, the size of its shards must do; documents, what an unfinished copy
+    /// left, and what is on a local disk, are compared in any case where there is a digest.
     pub checksum: bool,
 }
 
@@ -174,8 +175,10 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
     // The lists of a dataset that is there have the same names as the new ones: they change with the root.
     let documents = if update && contents.layout == Layout::Sedpack { &[] } else { &*contents.documents };
     let all = contents.objects.iter().chain(documents).map(|object| object.path.clone()).collect();
-    let look = |objects: &[Object]| look(&**from, &**to, objects, options);
-    let (shards, documents) = (look(&contents.objects)?, look(documents)?);
+    // What lies there without a root may be of a copy of something else, whose shards have the same names and sizes.
+    let hash = options.checksum || !update || to.capabilities().round_trip == 0;
+    let look = |objects: &[Object], hash| look(&**from, &**to, objects, hash, options);
+    let (shards, documents) = (look(&contents.objects, hash)?, look(documents, true)?);
     let skipped = shards.there.iter().chain(&documents.there).fold((0, 0), |all, size| (all.0 + 1, all.1 + size));
     if !update && skipped.0 == 0 {
         refuse_other_files(&**to)?;
@@ -302,8 +305,7 @@ struct Looked {
     missing: Vec<Sized>,
 }
 
-fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], options: &CopyOptions) -> Result<Looked> {
-    let checksum = options.checksum || to.capabilities().round_trip == 0;
+fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], hash: bool, options: &CopyOptions) -> Result<Looked> {
     let mut found = Looked { there: Vec::new(), missing: Vec::new() };
     let one = |object: &Object| {
         let size = match object.size {
@@ -317,7 +319,7 @@ fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], options: &CopyOpti
                     .size
             }
         };
-        let is_there = there(from, to, object, size, checksum, options.checksum)?;
+        let is_there = there(from, to, object, size, hash, options.checksum)?;
         Ok((Sized { object: object.clone(), size }, is_there))
     };
     each(objects, options.jobs(), one, &mut |(object, is_there): (Sized, bool)| {

@@ -11,8 +11,9 @@ mod shape;
 pub use shape::OrphanKind;
 
 use super::objects::{Elsewhere, Objects};
+use super::versions;
 use crate::error::{Code, Error, Result};
-use crate::store::Store;
+use crate::store::{Store, exists};
 use crate::uri::RelPath;
 use reach::Reach;
 use shape::{PROBE, Shape, group, publication, shape};
@@ -182,6 +183,19 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
     let published = reach.root(&mut mark).map_err(named)?;
     for version in &versions {
         reach.version(version, &mut mark).map_err(named)?;
+    }
+    // Readers find versions by their numbers, also where a listing shows none, as behind a symbolic link.
+    for number in 1u64.. {
+        let path = versions::path(number)?;
+        match versions.contains(&path) {
+            true => {}
+            false if exists(&**store, &path).map_err(named)? => reach.version(&path, &mut mark).map_err(named)?,
+            false => break,
+        }
+    }
+    let gap = versions.iter().find(|path| versions::number(path).is_some_and(|n| n as usize > versions.len()));
+    if let Some(last) = gap {
+        return Err(named(Error::corrupt("it is a version behind a number that has none").at(store.locate(last))));
     }
     reach.annotations(&mut mark).map_err(named)?;
     // A document that was damaged so that it can be read still may name something else than it did.

@@ -127,8 +127,13 @@ impl fmt::Display for Which {
     }
 }
 
-fn path(number: u64) -> Result<RelPath> {
+pub(super) fn path(number: u64) -> Result<RelPath> {
     RelPath::parse(&format!("sigbank/versions/{number:08}.json"))
+}
+
+/// The number of a version's document; none for another name.
+pub(super) fn number(path: &RelPath) -> Option<u64> {
+    path.file_name().strip_suffix(".json")?.parse().ok()
 }
 
 impl Dataset {

@@ -65,7 +65,10 @@ impl Inner {
             Service::Gcs => gcs::endpoint(),
             Service::Azure => azure::endpoint(),
             Service::Http => None,
-        });
+        })?;
+        if settings.service == Service::S3 {
+            s3::check_environment()?;
+        }
         settings.wire.allow_http |= settings.service == Service::Azure && azure::emulated(&settings);
         let inner = Self { settings, counters: Arc::default(), clients: PerProcess::new(), bucket_seen: AtomicBool::new(false) };
         inner.client()?;

@@ -21,6 +21,24 @@ pub(super) fn endpoint() -> Option<String> {
     builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint).or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
 }
 
+/// Refuses what no request could carry of what the environment says.
+pub(super) fn check_environment() -> crate::error::Result<()> {
+    use AmazonS3ConfigKey::{AccessKeyId, DefaultRegion, Region, SecretAccessKey, Token};
+    let builder = AmazonS3Builder::from_env();
+    for (key, name) in [
+        (AccessKeyId, "AWS_ACCESS_KEY_ID"),
+        (SecretAccessKey, "AWS_SECRET_ACCESS_KEY"),
+        (Token, "AWS_SESSION_TOKEN"),
+        (Region, "AWS_REGION"),
+        (DefaultRegion, "AWS_DEFAULT_REGION"),
+    ] {
+        if let Some(value) = builder.get_config_value(&key) {
+            super::settings::clean(&format!("the environment variable {name}"), &value)?;
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn client(settings: &Settings, connector: Connector, retry: RetryConfig, client: ClientOptions) -> Result<Client> {
     let mut builder = builder(settings)?;
     if let Some(endpoint) = &settings.endpoint {

@@ -86,6 +86,7 @@ impl Settings {
             _ => settings.container()?,
         }
         for (key, value) in options {
+            clean(&format!("the option {key}"), value)?;
             settings.option(key, value)?;
         }
         Ok(settings)
@@ -166,9 +167,22 @@ impl Settings {
     }
 
     /// Takes the endpoint as the environment gives it, unless an option did. One that begins with `http://` allows for that.
-    pub(super) fn use_endpoint(&mut self, from_environment: Option<String>) {
+    ///
+    /// # Errors
+    /// `Invalid` for an endpoint that is no address.
+    pub(super) fn use_endpoint(&mut self, from_environment: Option<String>) -> Result<()> {
         self.endpoint = self.endpoint.take().or(from_environment.filter(|endpoint| !endpoint.is_empty()));
         self.wire.allow_http |= self.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+        let Some(endpoint) = &self.endpoint else { return Ok(()) };
+        let parsed = endpoint.parse::<::http::Uri>().ok();
+        let host =
+            parsed.as_ref().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https"))).and_then(|uri| uri.authority());
+        match host.filter(|host| !host.host().is_empty() && (host.port_u16().is_some() || host.as_str().ends_with(host.host()))) {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!("the endpoint is {endpoint:?}, which is no address"))
+                .at(&self.location)
+                .remedy("write it as http://host:port or https://host")),
+        }
     }
 
     /// The value of one of the service's options, by any of its names.
@@ -225,6 +239,15 @@ fn truth(key: &str, value: &str) -> Result<bool> {
 
 fn not(key: &str, value: &str, expected: &str) -> Error {
     Error::invalid(format!("the option {key} is {value:?}, where {expected} is expected"))
+}
+
+/// Refuses a value that no header of a request can carry.
+pub(super) fn clean(what: &str, value: &str) -> Result<()> {
+    match value.chars().any(char::is_control) {
+        true => Err(Error::invalid(format!("{what} has a control character, such as a line feed at its end"))
+            .remedy("take it away: it may come from a file that the value was read from")),
+        false => Ok(()),
+    }
 }
 
 fn is_endpoint(key: &str) -> bool {

@@ -2,12 +2,13 @@
 //! because a document was damaged.
 
 use super::super::annotations;
-use super::super::documents::{Page, Place, Root, Snapshot, reference};
+use super::super::documents::{Page, Place, Root, Snapshot};
 use super::super::objects::{Objects, document};
+use super::super::versions::{self, Version};
 use crate::error::{Code, Error, Result};
 use crate::uri::RelPath;
 use serde_json::Value;
-use sigbank_format::model::json::{Json, Limits, Parser};
+use sigbank_format::model::json::{Json, Limits};
 use std::collections::HashSet;
 
 /// Hears of an object that is named, and whether it must be there.
@@ -40,21 +41,9 @@ impl<'a> Reach<'a> {
     /// What a further version leads to.
     pub(super) fn version(&mut self, path: &RelPath, mark: &mut Mark<'_>) -> Result<()> {
         let bytes = document(&*self.objects.store, path, self.limits)?;
-        let mut snapshot = None;
-        let read = Parser::new(&bytes, self.limits).and_then(|mut p| {
-            p.object(|p, key| {
-                match &*key {
-                    "snapshot" => snapshot = Some(reference(p, true)?),
-                    _ => p.skip()?,
-                }
-                Ok(())
-            })?;
-            p.finish()
-        });
-        let located = |e: Error| e.at(self.objects.store.locate(path));
-        read.map_err(|e| located(e.into()))?;
-        let snapshot = snapshot.ok_or_else(|| located(Error::corrupt("the version names no snapshot")))?;
-        self.snapshot(&snapshot, mark)
+        let number = versions::number(path).unwrap_or_default();
+        let version = Version::parse(&bytes, self.limits, number).map_err(|e| e.at(self.objects.store.locate(path)))?;
+        self.snapshot(&version.snapshot, mark)
     }
 
     fn snapshot(&mut self, named: &super::super::Reference, mark: &mut Mark<'_>) -> Result<()> {

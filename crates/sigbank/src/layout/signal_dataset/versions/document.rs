@@ -43,7 +43,7 @@ impl Version {
     ///
     /// # Errors
     /// `Corrupt` for what breaks a rule, has another number or is not what its digest says; `Limit` where it is too large.
-    pub(super) fn parse(bytes: &[u8], limits: &Limits, number: u64) -> Result<Self> {
+    pub(in crate::layout::signal_dataset) fn parse(bytes: &[u8], limits: &Limits, number: u64) -> Result<Self> {
         let (mut base, mut parent, mut created, mut digest) = (None, None, None, None);
         let (mut name, mut found, mut snapshot, mut metadata) = (None, None, None, Json::EMPTY);
         let (mut records, mut shards, mut stored) = (None, None, None);

@@ -152,6 +152,9 @@ fn check(publication: &VersionPublication) -> Result<()> {
         Err(Error::invalid(format!("{name:?} cannot be the name of a version: {why}"))
             .remedy("choose a name such as calibrated-2"))
     };
+    if name.chars().any(char::is_control) {
+        return refused("it has a control character, which object storage does not hold safely");
+    }
     if name.contains('/') || RelPath::parse(name).is_err() {
         return refused("a name of a directory is expected");
     }

@@ -79,9 +79,27 @@ fn options_are_known_or_refused() {
     assert_eq!((s.wire.quiet, s.wire.connect_timeout), (Duration::from_millis(1500), Duration::from_secs(2)));
     assert_eq!((s.retries, s.probe, s.given(&["aws_region", "region"])), (0, false, Some("r")));
     assert!(!s.wire.allow_http);
-    s.use_endpoint(Some("https://environment".into()));
+    s.use_endpoint(Some("https://environment".into())).unwrap();
     assert_eq!((s.endpoint.as_deref(), s.wire.allow_http), (Some("http://h"), true));
 
+    for bad in [
+        "127.0.0.1:9000",
+        "notaurl",
+        "http://",
+        "http:///x",
+        "http://127.0.0.1:99999",
+        "http://[::1",
+        "http://127.0.0.1 :1",
+        " ",
+        "ftp://h",
+    ] {
+        let e = settings("s3://b", &[("endpoint", bad)]).unwrap().use_endpoint(None).expect_err(bad);
+        assert!(e.code() == crate::Code::Invalid && e.to_string().contains("http://host:port"), "{bad:?}: {e}");
+    }
+    for good in ["http://127.0.0.1:9000", "https://h/x", "http://[::1]:9000/"] {
+        settings("s3://b", &[("endpoint", good)]).unwrap().use_endpoint(None).unwrap();
+    }
+    refused("s3://b", &[("access_key_id", "x\n")], &["access_key_id", "control character"]);
     refused("s3://b", &[("regoin", "x")], &["\"regoin\"", "near it are", "region"]);
     refused("s3://b", &[("acces_key_id", "x")], &["access_key_id"]);
     refused("gs://b", &[("aws_region", "x")], &["no option \"aws_region\" for gs://"]);
