@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 use sigbank::{Code, Error};
 
 /// The class of a code. A new code does not compile until it has one.
-fn class_name(code: Code) -> &'static str {
+pub fn class_name(code: Code) -> &'static str {
     match code {
         Code::NotFound => "NotFoundError",
         Code::AlreadyExists => "AlreadyExistsError",

@@ -1,23 +1,10 @@
 //! The core's errors as those of `sigbank.jbof.errors`, each of which is also what the `jbof` package raises.
 
+use crate::errors::class_name;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use sigbank::{Code, Error};
-
-fn class_name(code: Code) -> &'static str {
-    match code {
-        Code::NotFound => "NotFoundError",
-        Code::AlreadyExists => "AlreadyExistsError",
-        Code::Corrupt => "CorruptError",
-        Code::Unsupported => "UnsupportedError",
-        Code::Invalid => "InvalidError",
-        Code::Conflict => "ConflictError",
-        Code::ReadOnly => "ReadOnlyError",
-        Code::Storage => "StorageError",
-        Code::Limit => "LimitError",
-    }
-}
+use sigbank::Error;
 
 /// An error of a class of `sigbank.jbof.errors`.
 pub fn of_class(name: &str, message: String) -> PyErr {
