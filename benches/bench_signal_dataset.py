@@ -65,8 +65,8 @@ def touch(record: Any) -> int:
 def ways(package: Any, root: Path, data: str, count: int) -> dict[str, Callable[[], int]]:
     dataset = package.open(str(root))
     rng = np.random.default_rng(1)
-    some = rng.integers(0, len(dataset), 1000 if data == "small" else 200).tolist()
-    groups = [rng.integers(0, len(dataset), 64).tolist() for _ in range(20 if data == "small" else 4)]
+    some = rng.integers(0, len(dataset), 1000).tolist()
+    groups = [rng.integers(0, len(dataset), 64).tolist() for _ in range(20)]
     made = list(records(package, data, count))
 
     def write() -> int:
@@ -121,7 +121,7 @@ def array_record(root: Path, data: str) -> Callable[[], int]:
     # Its defaults read ahead, which would be unfair at random.
     reader = ArrayRecordReader(str(root / shard["data"]["path"]), "readahead_buffer_size:0,max_parallelism:0")
     rng = np.random.default_rng(1)
-    some = rng.integers(0, shard["record_count"], 1000 if data == "small" else 200).tolist()
+    some = rng.integers(0, shard["record_count"], 1000).tolist()
     return lambda: sum(1 for i in some if reader.read([i]))
 
 
