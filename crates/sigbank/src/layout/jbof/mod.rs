@@ -33,6 +33,7 @@
 //! ```
 
 mod dataset;
+mod describe;
 mod documents;
 mod hash;
 mod item;
@@ -43,6 +44,7 @@ mod tests;
 mod write;
 
 pub use dataset::{Creation, Dataset};
+pub use describe::{ArrayDescription, Problem};
 pub use item::{ArrayEntry, Item, Kept};
 pub use names::{is_array_extension, is_litter};
 pub use scan::{Catalog, Described};
