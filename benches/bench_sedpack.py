@@ -8,7 +8,8 @@ key and plaintext uint8[16]; smooth and noisy) and `images` (60,000 examples of 
 packages read the same files, written once by the reference and kept under --root; every byte handed out is touched once.
 Each figure is the median over the repetitions, with half its spread; a ratio is the median of the ratios of runs that
 followed each other, with the lowest and highest. The limit is the same work without a library on as many threads: copying a
-memory-mapped .npy and touching the copy, or decoding alone (which touches nothing).
+memory-mapped .npy and touching the copy, or decoding alone (which touches nothing); `read` is reading the files' bytes by the
+system's read call and touching them.
 """
 
 from __future__ import annotations
@@ -90,6 +91,9 @@ class Row:
             if target[1] is not None:
                 text += f" (at least {target[1]:g})"
                 verdicts.append(share >= target[1])
+        if "read" in self.rates:
+            share = statistics.median(a / b for a, b in zip(ours, self.rates["read"], strict=True))
+            text += f"  read {show(self.rates['read'])}  share {share:.2f}"
         if verdicts:
             text += "  ok" if all(verdicts) else "  BELOW"
         return text + "".join(f"  {name} {value}" for name, value in self.notes.items())
@@ -231,6 +235,26 @@ def memory_map_copy(root: Path, data: str) -> Way:
     return run
 
 
+def read_alone(path: Path, data: str) -> Way:
+    """Reading the shard files' bytes through the system into buffers used again, a batch's at a time, and touching them once."""
+    paths, size = sorted(path.rglob("*.fb")), BATCH[data] * EXAMPLE_BYTES[data]
+
+    def part(worker: int) -> int:
+        room, amount = np.empty(size, np.uint8), 0
+        for shard in paths[worker::THREADS]:
+            with shard.open("rb", buffering=0) as file:
+                while count := file.readinto(room):
+                    touch(room[:count])
+                    amount += count
+        return amount
+
+    def run() -> int:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return sum(pool.map(part, range(THREADS)))
+
+    return run
+
+
 def decode_alone(path: Path, compression: str) -> Way:
     from sigbank import _native
 
@@ -240,13 +264,16 @@ def decode_alone(path: Path, compression: str) -> Way:
 
 def bench_batches(root: Path, data: str, compression: str, repetitions: int) -> Iterator[Row]:
     path = prepared(root, data, compression)
-    limit = decode_alone(path, compression) if compression else memory_map_copy(root, data)
+    if compression:
+        beside = {"limit": decode_alone(path, compression)}
+    else:
+        beside = {"limit": memory_map_copy(root, data), "read": read_alone(path, data)}
     for note, shuffle in (("stored", 0), ("shuffled", 1_000)):
         ways: dict[str, Way] = {
             name: lambda name=name, shuffle=shuffle: reading(name, path, data, "as_numpy_iterator_rust_batched", shuffle)
             for name in ("reference", "ours")
         }
-        yield Row("batches", data, compression, note, alternate({**ways, "limit": limit}, repetitions))
+        yield Row("batches", data, compression, note, alternate({**ways, **beside}, repetitions))
 
 
 def bench_singles(root: Path, data: str, compression: str, repetitions: int) -> Iterator[Row]:
