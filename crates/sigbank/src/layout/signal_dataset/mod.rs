@@ -59,6 +59,7 @@ mod digest;
 mod documents;
 mod gc;
 mod objects;
+mod payload;
 mod publish;
 mod read;
 mod shard_write;

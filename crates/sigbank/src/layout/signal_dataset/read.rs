@@ -3,6 +3,7 @@
 use super::Options;
 use super::dataset::Dataset;
 use super::documents::{Reference, Shard};
+use super::payload;
 use super::shards::{OpenShard, Scratch};
 use crate::error::{Error, Result};
 use crate::store::Pending;
@@ -91,7 +92,7 @@ impl Stored for StoredRecord {
         &shard.data
     }
     fn from_bytes(bytes: Vec<u8>, options: &Options) -> Result<Self> {
-        Self::decode(bytes.into(), &options.resources)
+        Self::decode(payload::shared(bytes), &options.resources)
     }
     fn weight(&self) -> usize {
         self.payload.len() + 512
@@ -103,7 +104,7 @@ impl Stored for RecordMetadata {
         &shard.metadata
     }
     fn from_bytes(bytes: Vec<u8>, options: &Options) -> Result<Self> {
-        Ok(decode_metadata(&bytes, &options.resources, &options.control)?)
+        Ok(decode_metadata(&payload::shared(bytes), &options.resources, &options.control)?)
     }
     fn weight(&self) -> usize {
         512 + self.metadata.as_str().len()
@@ -186,7 +187,7 @@ impl Dataset {
         let reference = T::object(found.shard());
         let inner = self.inner();
         let shard = inner.shards.get(&inner.objects, reference, found.shard_len())?;
-        let mut bytes = Vec::new();
+        let mut bytes = payload::buffer();
         let read = inner.shards.with_scratch(|scratch| scratch.decoder.read(&shard.reader, found.physical, &mut bytes));
         let read = read.map_err(|e| physical(e.into(), &shard, found.physical));
         read.and_then(|()| T::from_bytes(bytes, &inner.options))
@@ -343,7 +344,7 @@ fn read_run<T: Stored>(
             continue;
         }
         let bytes = fetched.as_deref().unwrap_or(bytes);
-        let mut record = Vec::new();
+        let mut record = payload::buffer();
         let decoded = if alone {
             decoder.read(&run.shard.reader, spot.physical, &mut record)
         } else {
