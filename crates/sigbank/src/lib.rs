@@ -6,6 +6,7 @@ pub mod error;
 pub mod layout;
 pub mod loader;
 mod pages;
+pub mod query;
 pub mod store;
 pub mod uri;
 

@@ -1,0 +1,208 @@
+//! Search by what is said of records, without reading their samples: [`Expr`] is one language for every layout, a [`Table`] holds what is
+//! asked as columns, and is kept in one Parquet file that other programs read too.
+//!
+//! # Expressions
+//!
+//! | what | how |
+//! |---|---|
+//! | compare | `snr > 10`, `speaker == 'ann'` (or `=`), `!=`, `<`, `<=`, `>=`, `1 < snr <= 9`, `low < high` |
+//! | one of several | `speaker in ['a', 'b']`, `take not in (1, 2)`; `'x' in tags` for a list in the metadata |
+//! | text | `name contains 'mic'` (of a list: the element), `startswith`, `endswith`, `like 'a%_'`, `matches '^[ab]+$'` (found anywhere), each also with `not` before it |
+//! | join | `and`, `or`, `not`, parentheses |
+//! | there | `exists(gain)`: the key, be it null; `has(iq)`: the field |
+//! | deeper | `a.b`, `a['odd key']`, `tags[0]`, `tags[-1]`; `metadata['in']` for a key that is a word of the language |
+//! | the record | `id`, `split` |
+//! | its fields | `iq@dtype == 'complex64'`, `iq@shape == [2, 1024]`, `iq@shape[-1] > 100`, `iq@ndim`, `iq@length` (of the first axis), `iq@sample_rate`; `field('odd name')@shape` |
+//!
+//! Literals are numbers, texts in either quotes (escapes as in Python and JSON; `r'...'` keeps backslashes), `true`, `false`, `null` (also
+//! `True`, `False`, `None`), and lists of them.
+//!
+//! - **What is missing makes a question false**, `!=` and `not in` too; `not` turns that round: `not snr == 3` holds where there is no snr,
+//!   `snr != 3` does not. `null` is a value: it equals `null` alone.
+//! - Values of different kinds are unequal, and neither is less than the other. The kinds are numbers, texts, null, lists, objects. True and
+//!   false are the numbers 1 and 0, as in Python: `1 == 1.0 == true`.
+//! - Numbers compare exactly, integers of any size. Texts compare by code points. Lists and objects are equal or not, and not ordered.
+//! - NaN and infinities, which Python writes into JSON though it has none, count as null.
+//!
+//! ```
+//! use sigbank::format::model::json::Json;
+//! use sigbank::query::{Expr, Record};
+//! let expr: Expr = "snr > 10 and speaker in ['a', 'b']".parse()?;
+//! let metadata = Json::parse(br#"{"snr": 12.5, "speaker": "b"}"#, &Default::default())?;
+//! assert!(expr.matches(&Record::new("take 1", &metadata))?);
+//! let error = "snr > and 3".parse::<Expr>().unwrap_err();
+//! assert!(error.to_string().contains("column 7: expected a key, a number"));
+//! # Ok::<(), sigbank::Error>(())
+//! ```
+
+mod expr;
+mod lex;
+mod parse;
+mod row;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use row::{Field, Record};
+
+use crate::error::{Error, Result};
+use expr::{Leaf, Node, Step, Term, Test, Visited};
+use sigbank_format::model::json::Json;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// What is asked of each record: see the [module](self) for the language. Its `Display` is a text that parses to the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    node: Node,
+}
+
+impl Expr {
+    /// Whether metadata have, for each key, one of the values given for it: what `find_items` of JBOF asks.
+    ///
+    /// ```
+    /// use sigbank::query::Expr;
+    /// let expr = Expr::any_of(&[("speaker".to_owned(), vec!["a".into(), "b".into()])]);
+    /// assert_eq!(expr.to_string(), r#"speaker in ["a", "b"]"#);
+    /// ```
+    pub fn any_of(wanted: &[(String, Vec<Json>)]) -> Self {
+        let one = |(key, values): &(String, Vec<Json>)| {
+            let what = Term::Path(vec![Step::Key(key.clone())]);
+            Node::Leaf(Leaf { what, test: Test::In(values.clone()), negated: false })
+        };
+        let mut nodes: Vec<_> = wanted.iter().map(one).collect();
+        let node = match nodes.len() {
+            1 => nodes.pop().unwrap_or(Node::All(nodes)),
+            _ => Node::All(nodes),
+        };
+        Self { node }
+    }
+
+    /// Whether it holds for a record.
+    ///
+    /// # Errors
+    /// `Corrupt` for metadata that are no JSON.
+    pub fn matches(&self, record: &Record<'_>) -> Result<bool> {
+        record.holds(&self.node)
+    }
+
+    /// Whether it asks for fields (`iq@shape`, `has(iq)`), which cost more to know than metadata.
+    ///
+    /// ```
+    /// use sigbank::query::Expr;
+    /// assert!("has(iq)".parse::<Expr>()?.needs_fields() && !"iq == 3".parse::<Expr>()?.needs_fields());
+    /// # Ok::<(), sigbank::Error>(())
+    /// ```
+    pub fn needs_fields(&self) -> bool {
+        let mut needed = false;
+        self.node.visit(&mut |visited| needed |= matches!(visited, Visited::Field(_)));
+        needed
+    }
+
+    /// The keys at the top of the metadata that it asks for, sorted.
+    pub fn keys(&self) -> Vec<&str> {
+        let mut keys = BTreeSet::new();
+        self.node.visit(&mut |visited| {
+            if let Visited::Path([Step::Key(key), ..]) = visited {
+                keys.insert(key.as_str());
+            }
+        });
+        keys.into_iter().collect()
+    }
+
+    /// The names of the fields that it asks for, sorted.
+    pub fn fields(&self) -> Vec<&str> {
+        let mut fields = BTreeSet::new();
+        self.node.visit(&mut |visited| {
+            if let Visited::Field(field) = visited {
+                fields.insert(field);
+            }
+        });
+        fields.into_iter().collect()
+    }
+}
+
+impl FromStr for Expr {
+    type Err = Error;
+
+    /// `Invalid` points at the column of what cannot be read, and says what is expected there.
+    fn from_str(text: &str) -> Result<Self> {
+        parse::parse(text).map(|node| Self { node }).map_err(|refusal| refusal.error(text))
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node.fmt(f)
+    }
+}
+
+/// Why an expression cannot be read, and the byte where.
+#[derive(Debug)]
+struct Refusal {
+    at: usize,
+    what: String,
+}
+
+/// Characters of an expression that are shown before and behind what is wrong.
+const SHOWN: usize = 50;
+
+impl Refusal {
+    fn new(at: usize, what: String) -> Self {
+        Self { at, what }
+    }
+    /// The error, with the place drawn below the text.
+    fn error(self, text: &str) -> Error {
+        let column = text.get(..self.at).unwrap_or(text).chars().count();
+        let skipped = column.saturating_sub(SHOWN);
+        let dots = if skipped > 0 { "..." } else { "" };
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let shown: String = text.chars().skip(skipped).take(2 * SHOWN).map(plain).collect();
+        let more = if text.chars().count() > skipped + 2 * SHOWN { "..." } else { "" };
+        let space = " ".repeat(column - skipped + dots.len());
+        Error::invalid(format!("the expression, column {}: {}\n  {dots}{shown}{more}\n  {space}^", column + 1, self.what))
+    }
+}
+
+/// The known name that was likely meant: the nearest one, where few letters differ.
+///
+/// ```
+/// use sigbank::query::near;
+/// assert_eq!(near("snrr", ["speaker", "snr"]), Some("snr"));
+/// assert_eq!(near("gain", ["speaker", "snr"]), None);
+/// ```
+pub fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower: Vec<char> = name.to_lowercase().chars().take(100).collect();
+    let allowed = 1 + lower.len() / 5;
+    let distance = |other: &str| {
+        let other: Vec<char> = other.to_lowercase().chars().take(100).collect();
+        edits(&lower, &other)
+    };
+    known
+        .into_iter()
+        .map(|other| (distance(other), other))
+        .filter(|&(d, other)| d <= allowed && d < other.len())
+        .min()
+        .map(|(_, o)| o)
+}
+
+/// Letters that are put in, taken out, replaced, or (neighbours) exchanged.
+fn edits(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&above, j) + usize::from(x != y)).min(at(&above, j + 1) + 1).min(at(&row, j) + 1);
+            let crossed = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
+            if crossed {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or(0)
+}

@@ -1,0 +1,219 @@
+//! One record as an expression sees it.
+
+use super::expr::{Node, Property, Step, Term};
+use super::value::Scalar;
+use crate::error::{Error, Result};
+use sigbank_format::error::FormatError;
+use sigbank_format::model::json::{Json, Limits, Parser, write_string};
+use std::borrow::Cow;
+
+/// A field of a record: what is known without reading its samples.
+///
+/// ```
+/// use sigbank::query::Field;
+/// let field = Field { name: "iq".into(), dtype: "complex64".into(), shape: vec![2, 1024], sample_rate: Some(1e6) };
+/// assert_eq!(Field::from_json(&Field::to_json(&[field.clone()]))?, [field]);
+/// # Ok::<(), sigbank::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// The NumPy name of its dtype, such as `complex64`.
+    pub dtype: String,
+    /// Elements along each axis.
+    pub shape: Vec<u64>,
+    /// Samples a second, where that is known.
+    pub sample_rate: Option<f64>,
+}
+
+impl Field {
+    /// Fields as the JSON text that the index holds: a list of objects.
+    pub fn to_json(fields: &[Self]) -> String {
+        let mut out = String::from("[");
+        for (i, field) in fields.iter().enumerate() {
+            out.push_str(if i > 0 { ",{\"dtype\":" } else { "{\"dtype\":" });
+            write_string(&field.dtype, &mut out);
+            out.push_str(",\"name\":");
+            write_string(&field.name, &mut out);
+            if let Some(rate) = field.sample_rate.filter(|rate| rate.is_finite()) {
+                out.push_str(",\"sample_rate\":");
+                sigbank_format::model::json::write_float(rate, &mut out);
+            }
+            let shape: Vec<_> = field.shape.iter().map(u64::to_string).collect();
+            out.push_str(&format!(",\"shape\":[{}]}}", shape.join(",")));
+        }
+        out.push(']');
+        out
+    }
+    /// Reads what [`Field::to_json`] wrote.
+    ///
+    /// # Errors
+    /// `Corrupt` for anything else.
+    pub fn from_json(text: &str) -> Result<Vec<Self>> {
+        let mut fields = Vec::new();
+        let mut parser = Parser::new(text.as_bytes(), &Limits::default())?;
+        parser.array(|parser| {
+            let mut field = Self::default();
+            parser.object(|parser, key| match &*key {
+                "name" => parser.string().map(|name| field.name = name.into_owned()),
+                "dtype" => parser.string().map(|dtype| field.dtype = dtype.into_owned()),
+                "shape" => parser.array(|parser| parser.unsigned().map(|n| field.shape.push(n))),
+                "sample_rate" => parser.json().map(|rate| field.sample_rate = rate.as_f64()),
+                _ => parser.skip(),
+            })?;
+            fields.push(field);
+            Ok(())
+        })?;
+        parser.finish()?;
+        Ok(fields)
+    }
+    fn property(&self, property: Property) -> Scalar<'_> {
+        let whole = |n: u64| i64::try_from(n).map_or_else(|_| Scalar::Big(Cow::Owned(n.to_string())), Scalar::Int);
+        match property {
+            Property::DType => Scalar::Text(Cow::Borrowed(&self.dtype)),
+            Property::Rank => whole(self.shape.len() as u64),
+            Property::Length => self.shape.first().map_or(Scalar::Missing, |&n| whole(n)),
+            Property::SampleRate => self.sample_rate.filter(|rate| rate.is_finite()).map_or(Scalar::Missing, Scalar::Float),
+            Property::Dimension(axis) => {
+                place(axis, self.shape.len()).and_then(|at| self.shape.get(at)).map_or(Scalar::Missing, |&n| whole(n))
+            }
+            Property::Shape => {
+                let shape: Vec<_> = self.shape.iter().map(u64::to_string).collect();
+                Scalar::Nested(Cow::Owned(format!("[{}]", shape.join(","))))
+            }
+        }
+    }
+}
+
+/// Which of `len` elements `at` is, where negative ones count from the end.
+fn place(at: i64, len: usize) -> Option<usize> {
+    if at >= 0 {
+        usize::try_from(at).ok()
+    } else {
+        usize::try_from(at.unsigned_abs()).ok().and_then(|back| len.checked_sub(back))
+    }
+}
+
+/// What is known of a record without reading its samples.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its id; in JBOF the item's name.
+    pub id: &'a str,
+    /// The split it is in; empty in layouts without splits.
+    pub split: &'a str,
+    pub(super) metadata: &'a str,
+    /// Its fields; in JBOF the item's arrays.
+    pub fields: &'a [Field],
+}
+
+impl<'a> Record<'a> {
+    /// A record of these metadata, an object, without split and fields.
+    pub fn new(id: &'a str, metadata: &'a Json) -> Self {
+        Self { id, split: "", metadata: metadata.as_str(), fields: &[] }
+    }
+    /// The same record with these fields.
+    #[must_use]
+    pub fn with_fields(self, fields: &'a [Field]) -> Self {
+        Self { fields, ..self }
+    }
+    /// The same record in this split.
+    #[must_use]
+    pub fn in_split(self, split: &'a str) -> Self {
+        Self { split, ..self }
+    }
+
+    pub(super) fn term<'t: 'a>(&self, term: &'t Term) -> Result<Scalar<'a>> {
+        Ok(match term {
+            Term::Literal(json) => Scalar::of(json),
+            Term::Path(steps) => value_at(self.metadata, steps)?,
+            Term::Id => Scalar::Text(Cow::Borrowed(self.id)),
+            Term::Split => Scalar::Text(Cow::Borrowed(self.split)),
+            Term::Field(name, property) => property_of(self.fields, name, *property),
+        })
+    }
+
+    pub(super) fn holds(&self, node: &Node) -> Result<bool> {
+        Ok(match node {
+            Node::All(nodes) => {
+                for node in nodes {
+                    if !self.holds(node)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Node::Any(nodes) => {
+                for node in nodes {
+                    if self.holds(node)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Node::Not(node) => !self.holds(node)?,
+            Node::Exists(path) => !value_at(self.metadata, path)?.is_missing(),
+            Node::Has(name) => self.fields.iter().any(|field| field.name == *name),
+            Node::Leaf(leaf) => {
+                let other = leaf.other().map_or(Ok(Scalar::Missing), |term| self.term(term))?;
+                leaf.holds(&self.term(&leaf.what)?, &other)
+            }
+        })
+    }
+}
+
+pub(super) fn property_of<'a>(fields: &'a [Field], name: &str, property: Property) -> Scalar<'a> {
+    fields.iter().find(|field| field.name == name).map_or(Scalar::Missing, |field| field.property(property))
+}
+
+/// The value at a path into metadata.
+pub(super) fn value_at<'a>(metadata: &'a str, steps: &[Step]) -> Result<Scalar<'a>> {
+    let limits = Limits { max_bytes: u64::MAX, max_depth: usize::MAX, max_nodes: usize::MAX };
+    let mut parser = Parser::new(metadata.as_bytes(), &limits)?;
+    descend(&mut parser, steps).map_err(Error::from)
+}
+
+fn descend<'a>(parser: &mut Parser<'a>, steps: &[Step]) -> Result<Scalar<'a>, FormatError> {
+    let Some((step, rest)) = steps.split_first() else { return Scalar::read(parser) };
+    let mut found = Scalar::Missing;
+    match (step, parser.peek()) {
+        (Step::Key(wanted), Some(b'{')) => {
+            parser.object(
+                |parser, key| {
+                    if key == *wanted { descend(parser, rest).map(|value| found = value) } else { parser.skip() }
+                },
+            )?
+        }
+        (Step::Index(at), Some(b'[')) => {
+            // From the end, only the whole list tells where that is.
+            if *at < 0 {
+                let json = parser.json()?;
+                let Some(at) = json.list_len().and_then(|len| place(*at, len)).and_then(|at| i64::try_from(at).ok()) else {
+                    return Ok(Scalar::Missing);
+                };
+                let steps: Vec<Step> = std::iter::once(Step::Index(at)).chain(rest.iter().cloned()).collect();
+                return Ok(owned(descend(&mut json.walk(), &steps)?));
+            }
+            let mut here = 0;
+            parser.array(|parser| {
+                here += 1;
+                if here - 1 == *at { descend(parser, rest).map(|value| found = value) } else { parser.skip() }
+            })?;
+        }
+        _ => parser.skip()?,
+    }
+    Ok(found)
+}
+
+pub(super) fn owned(value: Scalar<'_>) -> Scalar<'static> {
+    match value {
+        Scalar::Missing => Scalar::Missing,
+        Scalar::Null => Scalar::Null,
+        Scalar::Bool(b) => Scalar::Bool(b),
+        Scalar::Int(n) => Scalar::Int(n),
+        Scalar::Float(x) => Scalar::Float(x),
+        Scalar::Big(digits) => Scalar::Big(Cow::Owned(digits.into_owned())),
+        Scalar::Text(text) => Scalar::Text(Cow::Owned(text.into_owned())),
+        Scalar::Nested(text) => Scalar::Nested(Cow::Owned(text.into_owned())),
+    }
+}
