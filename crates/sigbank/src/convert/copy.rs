@@ -9,7 +9,7 @@ mod transfer;
 
 use crate::error::{Code, Error, Result};
 use crate::layout::{Contents, Entrance, Object};
-use crate::layout::{Layout, contents, detect, sedpack, signal_dataset};
+use crate::layout::{Layout, contents, detect, jbof, sedpack, signal_dataset};
 use crate::store::{LocalStore, StorageOptions, Store, connect, local_path};
 use crate::uri::RelPath;
 use bytes::Bytes;
@@ -67,7 +67,7 @@ pub struct CopyPlan {
     pub update: bool,
     /// Objects at absolute addresses, which a published view names: they stay where they are.
     pub elsewhere: u64,
-    /// The digest of the root, as [`crate::layout::Source::root_digest`] gives it.
+    /// The digest of the root, as [`crate::layout::Source::root_digest`] gives it; of JBOF that of its metadata document.
     pub root: String,
     from: Arc<dyn Store>,
     to: Arc<dyn Store>,
@@ -166,6 +166,10 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
             entrances = signal_dataset::missing_entrances(&contents, to)?;
             true
         }
+        Some(Layout::Jbof) => {
+            entrances = jbof::missing_entrances(&contents, to)?;
+            true
+        }
         Some(Layout::Sedpack) => {
             entrances = Vec::new();
             succession = succeeds(&contents, to)?;
@@ -211,6 +215,7 @@ pub fn destination(address: &str, options: &StorageOptions, layout: Option<Layou
     match (local_path(address), layout) {
         (None, _) => connect(address, options),
         (Some(path), Some(Layout::Sedpack)) => Ok(Arc::new(sedpack::local_store(path)?)),
+        (Some(path), Some(Layout::Jbof)) => Ok(Arc::new(jbof::local_store(path)?)),
         (Some(path), _) => Ok(Arc::new(LocalStore::create(path)?)),
     }
 }
@@ -290,7 +295,8 @@ fn succeeds(newer: &Contents, to: &Arc<dyn Store>) -> Result<Option<Succession>>
 fn root_digest(contents: &Contents) -> Result<String> {
     let root = contents.root();
     let algorithm = match contents.layout {
-        Layout::SignalDataset => Algorithm::Sha256,
+        // Of JBOF, the document of the data set: its hash would take reading everything.
+        Layout::SignalDataset | Layout::Jbof => Algorithm::Sha256,
         Layout::Sedpack => {
             let info = sedpack::Info::parse(&root, true)?;
             info.structure().algorithms.first().copied().unwrap_or(Algorithm::Sha256)

@@ -1,6 +1,6 @@
 //! What a dataset consists of, for whoever moves it as a whole.
 
-use super::{Layout, detect, sedpack, signal_dataset};
+use super::{Layout, detect, jbof, sedpack, signal_dataset};
 use crate::error::{Error, Result};
 use crate::store::{Store, Version};
 use crate::uri::RelPath;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// Documents are kept in memory up to so many bytes in all; the rest is read again when it is needed.
 const KEPT: usize = 64 << 20;
 
-/// The objects of a dataset, found by following references from its root. Nothing is listed: what nothing names is not among them.
+/// The objects of a dataset, found by following references from its root. Nothing is listed: what nothing names is not among them. (Of JBOF, where
+/// nothing is named by a document, the data set is listed.)
 #[derive(Debug, Clone)]
 pub struct Contents {
     /// Its layout.
@@ -102,10 +103,12 @@ pub fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
             sedpack::Dataset::open_store(Arc::clone(store), sedpack::OpenOptions { allow_newer: true })?.contents()
         }
         Some(Layout::SignalDataset) => signal_dataset::contents(store),
+        Some(Layout::Jbof) => jbof::contents(store),
         None => Err(Error::not_found(format!(
-            "no dataset is here: neither {} (a signal-dataset) nor {} (Sedpack)",
+            "no dataset is here: neither {} (a signal-dataset) nor {} (Sedpack) nor the {} of a JBOF data set",
             signal_dataset::ROOT,
-            sedpack::ROOT
+            sedpack::ROOT,
+            jbof::ROOT
         ))
         .at(store.location())
         .remedy("give the address of the dataset's root; other files and folders are not copied")),

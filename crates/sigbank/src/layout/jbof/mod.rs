@@ -32,22 +32,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod contents;
 mod dataset;
 mod describe;
+mod detect;
 mod documents;
 mod hash;
+pub mod hdf;
 mod item;
 mod names;
 mod scan;
+mod source;
 #[cfg(test)]
 mod tests;
+mod value;
+mod verify;
 mod write;
 
+pub(super) use contents::contents;
+pub use contents::{local_store, missing_entrances};
 pub use dataset::{Creation, Dataset};
 pub use describe::{ArrayDescription, Problem};
+pub(super) use detect::{is_data_set, near_miss};
 pub use item::{ArrayEntry, Item, Kept};
 pub use names::{is_array_extension, is_litter};
 pub use scan::{Catalog, Described};
+pub use source::JbofSource;
 pub use write::ArrayFile;
 
 /// The metadata document of a data set and of an item.

@@ -1,0 +1,326 @@
+//! The data set as a layout-neutral [`Source`].
+
+use super::dataset::Dataset;
+use super::describe::{ArrayDescription, each, threads};
+use super::item::Item;
+use super::value::Value as Elements;
+use super::verify;
+use crate::error::{Code, Error, Result};
+use crate::layout::{Figures, RowSink, Source, Split, Units, Verified};
+use serde_json::Value;
+use sigbank_format::model::json::Json;
+use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The one split.
+const SPLIT: &str = "all";
+/// Items are taken together up to so many bytes of values, and up to so many items: what a thread of the loader reads at once.
+const UNIT: (u64, u64) = (256 << 10, 64);
+/// Most items of a unit where each of their files costs a round trip.
+const UNIT_AFAR: u64 = 4;
+
+/// A data set seen as [`Source`]: one split `all`, a record for each item, sorted by name, a field for each array name of any item.
+///
+/// A field whose dtype and shape are those of all items is an array. Of any other (ragged, or missing in some items) the values are
+/// the elements' bytes, of varying length and none where an item lacks it; its metadata tell `ragged`, and the dtype where that is the same.
+/// Metadata of a field, each where all of its arrays agree: `samplerate`, and `metadata`, what its documents say.
+///
+/// Values are what `sigbank.jbof` gives, little-endian: audio as float64 in [-1, 1), npy as stored, mat and (n, 1) audio with the shape that the
+/// document keeps. An array that cannot be read (a structured dtype, a damaged file) is an error that names item and array when its value is
+/// asked for; the others can be read.
+///
+/// Opening lists the data set and reads each array's document and header, no elements. What changes later in the data set is not seen, and is
+/// an error where it concerns a value asked for.
+///
+/// ```
+/// use sigbank::format::array::npy;
+/// use sigbank::format::model::json::Json;
+/// use sigbank::layout::jbof::{ArrayFile, Creation, Dataset, JbofSource};
+/// use sigbank::layout::{Source, read};
+/// let dir = tempfile::tempdir()?;
+/// let dataset = Dataset::create(&dir.path().join("a"), &Creation::default())?;
+/// for (name, values) in [("b", [3, 4]), ("a", [1, 2])] {
+///     let file = [npy::header(&"|u1".parse()?, &[2])?, values.to_vec()].concat();
+///     dataset.add_item(Some(name), &Json::EMPTY)?.add_array("x", &ArrayFile::new("npy", &[&file]), &Json::EMPTY)?;
+/// }
+/// let source = JbofSource::new(dataset)?;
+/// assert_eq!((source.id(0), source.ordinal("b"), source.schema().fields[0].ty.to_string().as_str()), (Some("a"), Some(1), "uint8[2]"));
+/// assert_eq!(read(&source, "all", &[1], &[0])?, [[[3, 4]]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct JbofSource {
+    dataset: Dataset,
+    items: Arc<[Item]>,
+    metadata: Metadata,
+    schema: Schema,
+    /// For each field the items that have it, ascending; none where all do.
+    has: Arc<[Option<Vec<u32>>]>,
+    units: Arc<Units>,
+    figures: Figures,
+    /// Arrays by the extension of their files.
+    formats: BTreeMap<String, u64>,
+}
+
+/// What all arrays of a name so far have in common.
+struct Common {
+    items: Vec<u32>,
+    dtype: Option<DType>,
+    shape: Option<Vec<usize>>,
+    sample_rate: Option<f64>,
+    metadata: Option<Json>,
+    /// How many cannot be read.
+    unreadable: u64,
+}
+
+impl Common {
+    fn new(array: &ArrayDescription) -> Self {
+        Self {
+            items: Vec::new(),
+            dtype: array.dtype.clone(),
+            shape: array.shape.clone(),
+            sample_rate: array.sample_rate,
+            metadata: Some(array.metadata.clone()),
+            unreadable: 0,
+        }
+    }
+    fn add(&mut self, item: u32, array: &ArrayDescription) {
+        self.items.push(item);
+        self.dtype.take_if(|dtype| Some(&*dtype) != array.dtype.as_ref());
+        self.shape.take_if(|shape| Some(&*shape) != array.shape.as_ref());
+        self.sample_rate.take_if(|rate| Some(*rate) != array.sample_rate);
+        self.metadata.take_if(|metadata| *metadata != array.metadata);
+        self.unreadable += u64::from(array.problem.is_some());
+    }
+    fn field(mut self, name: String, items: usize) -> Result<(Field, Option<Vec<u32>>)> {
+        self.items.sort_unstable();
+        let everywhere = self.items.len() == items;
+        let mut metadata = Metadata::new();
+        if let Some(rate) = self.sample_rate {
+            metadata.insert("samplerate".into(), rate.into());
+        }
+        if let Some(said) = self.metadata.filter(|said| said.as_str() != "{}") {
+            metadata.insert("metadata".into(), said.to_value()?);
+        }
+        if self.unreadable > 0 {
+            metadata.insert("unreadable".into(), self.unreadable.into());
+        }
+        let ty = match (self.dtype, self.shape) {
+            (Some(dtype), Some(shape)) if everywhere => FieldType::Array { dtype, shape },
+            (dtype, _) => {
+                metadata.insert("ragged".into(), true.into());
+                if let Some(dtype) = dtype {
+                    metadata.insert("dtype".into(), dtype.name().into());
+                }
+                FieldType::Bytes { len: None }
+            }
+        };
+        Ok((Field { name, ty, metadata }, (!everywhere).then_some(self.items)))
+    }
+}
+
+impl JbofSource {
+    /// Looks at the documents and headers of all items.
+    ///
+    /// # Errors
+    /// Those of the store; `Corrupt` where the data set's own metadata are no JSON object.
+    pub fn new(dataset: Dataset) -> Result<Self> {
+        let metadata = object(&dataset.metadata()?)?;
+        let items: Arc<[Item]> = dataset.items()?.collect();
+        if u32::try_from(items.len()).is_err() {
+            return Err(Error::limit(format!("{} items", items.len())).at(dataset.location()));
+        }
+        let afar = dataset.store().capabilities().round_trip > 0;
+        let mut fields: BTreeMap<String, Common> = BTreeMap::new();
+        let mut sizes = vec![0u64; items.len()];
+        let (mut figures, mut formats) = (Figures::default(), BTreeMap::new());
+        let one = |at: usize| items.get(at).map_or(Ok(Vec::new()), Item::describe);
+        each(items.len(), threads(0, afar), one, &mut |at, arrays| {
+            for array in arrays {
+                let bytes = array.value_bytes().unwrap_or(array.bytes);
+                figures.value_bytes = figures.value_bytes.saturating_add(bytes);
+                figures.stored_bytes = figures.stored_bytes.saturating_add(array.bytes);
+                figures.missing += u64::from(array.problem.as_ref().is_some_and(|p| p.code == Code::NotFound.as_str()));
+                if let Some(size) = sizes.get_mut(at) {
+                    *size = size.saturating_add(bytes);
+                }
+                let extension = array.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, end)| end.to_lowercase());
+                *formats.entry(extension.unwrap_or_default()).or_insert(0) += 1;
+                let common = fields.entry(array.name.clone()).or_insert_with(|| Common::new(&array));
+                common.add(at as u32, &array);
+            }
+            true
+        })?;
+        let all = fields.into_iter().map(|(name, common)| common.field(name, items.len())).collect::<Result<Vec<_>>>()?;
+        let (fields, has): (Vec<Field>, Vec<_>) = all.into_iter().unzip();
+        let most = if afar { UNIT_AFAR } else { UNIT.1 };
+        let units = Arc::new(Units::from_counts(runs(&sizes, UNIT.0, most)));
+        Ok(Self { dataset, items, metadata, schema: Schema { fields }, has: has.into(), units, figures, formats })
+    }
+
+    /// The data set with all that the layout offers.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+    /// The name of the item that is this record; none past the last.
+    pub fn id(&self, ordinal: u64) -> Option<&str> {
+        self.item(ordinal).map(Item::name)
+    }
+    /// Which record the item of this name is.
+    pub fn ordinal(&self, id: &str) -> Option<u64> {
+        self.items.binary_search_by(|item| item.name().cmp(id)).ok().map(|at| at as u64)
+    }
+    /// The item that is this record; none past the last.
+    pub fn item(&self, ordinal: u64) -> Option<&Item> {
+        self.items.get(usize::try_from(ordinal).ok()?)
+    }
+    /// Whether a record has a field, a position in the schema.
+    pub fn has(&self, ordinal: u64, field: usize) -> bool {
+        let item = u32::try_from(ordinal).unwrap_or(u32::MAX);
+        match self.has.get(field) {
+            Some(Some(items)) => items.binary_search(&item).is_ok(),
+            Some(None) => (item as usize) < self.items.len(),
+            None => false,
+        }
+    }
+
+    fn known(&self, split: &str) -> Result<()> {
+        if split == SPLIT {
+            return Ok(());
+        }
+        Err(Error::not_found(format!("there is no split '{split}': a JBOF data set has one, '{SPLIT}'")).at(self.location()))
+    }
+
+    fn no_unit(&self, unit: usize) -> Error {
+        Error::not_found(format!("there is no unit {unit}: the data set has {}", self.units.len())).at(self.location())
+    }
+
+    fn put(&self, item: &Item, name: &Field, row: usize, at: usize, out: &mut dyn RowSink) -> Result<()> {
+        let entry = item.array(&name.name).map_err(|e| match e.code() {
+            Code::NotFound => e.remedy("it was deleted since the data set was opened: open it again"),
+            _ => e,
+        })?;
+        let mut value = Elements::open(&entry)?;
+        if let FieldType::Array { dtype, shape } = &name.ty
+            && (value.dtype(), value.shape()) != (dtype, shape)
+        {
+            let found = FieldType::Array { dtype: value.dtype().clone(), shape: value.shape().to_vec() };
+            return Err(Error::conflict(format!("{} when the data set was opened, and {found} now", name.ty))
+                .at(entry.location())
+                .remedy("the array was replaced: open the data set again"));
+        }
+        value.put(|len| out.place(row, at, len))
+    }
+}
+
+/// How many items each unit has: runs of at most so many bytes and items; larger items stand for themselves.
+fn runs(sizes: &[u64], bytes: u64, most: u64) -> Vec<u64> {
+    let (mut runs, mut count, mut held) = (Vec::new(), 0, 0u64);
+    for size in sizes {
+        if count > 0 && (count == most || held.saturating_add(*size) > bytes) {
+            runs.push(std::mem::take(&mut count));
+            held = 0;
+        }
+        count += 1;
+        held = held.saturating_add(*size);
+    }
+    runs.extend((count > 0).then_some(count));
+    runs
+}
+
+fn object(json: &Json) -> Result<Metadata> {
+    Ok(match json.to_value()? {
+        Value::Object(members) => members,
+        _ => Metadata::new(),
+    })
+}
+
+impl Source for JbofSource {
+    fn layout(&self) -> &'static str {
+        "jbof"
+    }
+    fn location(&self) -> String {
+        self.dataset.location()
+    }
+    fn storage(&self) -> String {
+        let formats: Vec<_> = self.formats.iter().map(|(format, n)| format!("{n} {format}")).collect();
+        if formats.is_empty() { "no arrays".into() } else { format!("arrays in files: {}", formats.join(", ")) }
+    }
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    fn splits(&self) -> Vec<Split> {
+        vec![Split { name: SPLIT.into(), records: self.units.records(), units: self.units.len() as u64 }]
+    }
+    fn units(&self, split: &str) -> Result<Arc<Units>> {
+        self.known(split).map(|()| Arc::clone(&self.units))
+    }
+    /// The item's name, or those of the first and the last of a run.
+    fn unit_name(&self, split: &str, unit: usize) -> Result<String> {
+        self.known(split)?;
+        let start = self.units.start(unit).ok_or_else(|| self.no_unit(unit))?;
+        let last = start + self.units.count(unit).saturating_sub(1);
+        let names = (self.id(start).unwrap_or_default(), self.id(last).unwrap_or_default());
+        Ok(if start == last { names.0.to_owned() } else { format!("{} to {}", names.0, names.1) })
+    }
+    /// Of an item that stands for itself its metadata, of a run nothing: see [`JbofSource::item`].
+    fn unit_metadata(&self, split: &str, unit: usize) -> Result<Metadata> {
+        self.known(split)?;
+        let start = self.units.start(unit).ok_or_else(|| self.no_unit(unit))?;
+        match (self.units.count(unit), self.item(start)) {
+            (1, Some(item)) => object(&item.metadata()?),
+            _ => Ok(Metadata::new()),
+        }
+    }
+    fn random_access(&self) -> bool {
+        true
+    }
+    fn round_trip(&self) -> u64 {
+        self.dataset.store().capabilities().round_trip
+    }
+    fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        self.known(split)?;
+        let start = self.units.start(unit).ok_or_else(|| self.no_unit(unit))?;
+        for (row, &record) in records.iter().enumerate() {
+            let ordinal = start + u64::from(record);
+            let Some(item) = self.item(ordinal).filter(|_| u64::from(record) < self.units.count(unit)) else {
+                return Err(Error::not_found(format!("there is no record {record} in unit {unit}")).at(self.location()));
+            };
+            for (at, &field) in fields.iter().enumerate() {
+                let Some(wanted) = self.schema.fields.get(field) else {
+                    let all = self.schema.fields.len();
+                    return Err(Error::invalid(format!("there is no field {field}: the schema has {all}")));
+                };
+                let put = if self.has(ordinal, field) {
+                    self.put(item, wanted, row, at, out)
+                } else {
+                    out.place(row, at, 0).map(|_| ())
+                };
+                put.map_err(|e| e.within(format!("item {:?}, array {:?}", item.name(), wanted.name)).at(self.location()))?;
+            }
+        }
+        Ok(())
+    }
+    /// Reads each array wholly, through what its format checks (the MD5 of flac, the CRC of ogg; in a zip archive the CRC of each member), compares
+    /// the sizes of npy files with what they declare, and looks at each document. Nothing else is known of a data set that could be
+    /// compared: see [`Source::root_digest`].
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
+        verify::verify(&self.dataset, &self.items, &self.units, progress)
+    }
+    fn figures(&self) -> Result<Option<Figures>> {
+        Ok(Some(self.figures.clone()))
+    }
+    /// The hash of [`Dataset::hash`], which reads everything: the MD5 of the files of all items. Not in it are the data set's own metadata, the
+    /// names of items and files, and which files belong to which array.
+    fn root_digest(&self) -> Result<String> {
+        Ok(format!("md5:{}", self.dataset.hash(0)?))
+    }
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! The elements of one array, with the shape and dtype that its document keeps.
+
+use super::item::ArrayEntry;
+use crate::error::{Error, Result};
+use crate::store::ReadAt;
+use bytes::Bytes;
+use half::f16;
+use sigbank_format::array::ArrayReader;
+use sigbank_format::model::array::byte_len;
+use sigbank_format::model::{DType, Kind};
+use std::sync::Arc;
+
+/// Files up to this size are read at once.
+const SMALL: u64 = 64 << 10;
+/// A file of samples that are not compressed has at most so many times its size in values; of one that declares more, memory is taken as
+/// its values arrive.
+const SWELLS: u64 = 16;
+
+/// An array that is open: its dtype and shape are known, its elements not yet read.
+pub(super) struct Value {
+    reader: Box<dyn ArrayReader>,
+    dtype: DType,
+    shape: Vec<usize>,
+    len: usize,
+    file_bytes: u64,
+    location: String,
+}
+
+impl Value {
+    /// Opens an array's file.
+    ///
+    /// # Errors
+    /// Those of [`ArrayEntry::open`]; `Corrupt` where the file has not the elements of the shape that the document keeps; `Unsupported` for a
+    /// dtype that the file's elements are not turned into.
+    pub(super) fn open(entry: &ArrayEntry) -> Result<Self> {
+        let file = entry.file()?;
+        let size = file.size();
+        let src: Arc<dyn ReadAt> = if size <= SMALL {
+            let mut bytes = vec![0; size as usize];
+            file.read_at(0, &mut bytes).map_err(|e| Error::from(e).at(entry.location()))?;
+            Arc::new(Bytes::from(bytes))
+        } else {
+            file
+        };
+        Self::of(entry, src, size)
+    }
+
+    /// The array of a file's bytes, wherever they are.
+    pub(super) fn of(entry: &ArrayEntry, src: Arc<dyn ReadAt>, file_bytes: u64) -> Result<Self> {
+        let located = |e: Error| e.at(entry.location());
+        let reader = entry.open_source(src, Default::default())?;
+        let info = reader.info();
+        let (mut dtype, mut shape) = (info.dtype.clone(), info.shape.clone());
+        if let Some(kept) = entry.kept() {
+            let elements = |shape: &[usize]| shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+            if elements(&kept.shape) != elements(&shape) {
+                let what = format!("its document says that the shape is {:?}, but the file has {shape:?}", kept.shape);
+                return Err(located(Error::corrupt(what).remedy("restore the file")));
+            }
+            shape.clone_from(&kept.shape);
+            if let Some(wanted) = kept.dtype.as_ref().filter(|wanted| **wanted != dtype) {
+                castable(&dtype, wanted).map_err(located)?;
+                dtype = wanted.clone();
+            }
+        }
+        let len = byte_len(&dtype, &shape).map_err(|e| located(e.into()))?;
+        Ok(Self { reader, dtype, shape, len, file_bytes, location: entry.location() })
+    }
+
+    pub(super) fn dtype(&self) -> &DType {
+        &self.dtype
+    }
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    pub(super) fn reader(&mut self) -> &mut dyn ArrayReader {
+        &mut *self.reader
+    }
+
+    /// Puts the elements, in C order and little-endian, into memory of the length that is asked for.
+    ///
+    /// # Errors
+    /// Those of reading, and of `place`.
+    pub(super) fn put<'a>(&mut self, place: impl FnOnce(usize) -> Result<&'a mut [u8]>) -> Result<()> {
+        let rows = self.reader.info().rows();
+        if self.len == 0 {
+            return place(0).map(|_| ());
+        }
+        let (stored, location) = (self.reader.info().dtype.clone(), &self.location);
+        let located = |e: sigbank_format::FormatError| Error::from(e).at(location);
+        let as_stored = stored == self.dtype;
+        if as_stored && (self.len as u64) / SWELLS <= self.file_bytes {
+            let out = place(self.len)?;
+            return self.reader.read_rows(0, rows, out).map_err(located);
+        }
+        let array = self.reader.read_all().map_err(located)?;
+        let out = place(self.len)?;
+        if as_stored {
+            out.copy_from_slice(array.data());
+            return Ok(());
+        }
+        cast(&stored, &self.dtype, array.data(), out);
+        Ok(())
+    }
+}
+
+/// Whether what a file has is what was made of an array of this dtype when it was written: mat files have no float16, and their bool may be uint8.
+fn castable(stored: &DType, wanted: &DType) -> Result<()> {
+    match (stored.kind(), wanted.kind(), wanted.itemsize()) {
+        (Kind::Float, Kind::Float, 2) if matches!(stored.itemsize(), 4 | 8) => Ok(()),
+        (Kind::UInt | Kind::Bool, Kind::Bool | Kind::UInt, 1) if stored.itemsize() == 1 => Ok(()),
+        _ => Err(Error::unsupported(format!(
+            "its document says that the dtype is {}, and the file has {}, which is not turned into it",
+            wanted.name(),
+            stored.name()
+        ))
+        .remedy("delete \"dtype\" below \"_sigbank\" in the document to read what the file has")),
+    }
+}
+
+fn cast(stored: &DType, wanted: &DType, data: &[u8], out: &mut [u8]) {
+    let halves = out.as_chunks_mut::<2>().0.iter_mut();
+    match (stored.itemsize(), wanted.kind()) {
+        (8, _) => {
+            halves.zip(data.as_chunks().0).for_each(|(half, b)| *half = f16::from_f64(f64::from_le_bytes(*b)).to_le_bytes());
+        }
+        (4, _) => {
+            halves.zip(data.as_chunks().0).for_each(|(half, b)| *half = f16::from_f32(f32::from_le_bytes(*b)).to_le_bytes());
+        }
+        (_, Kind::Bool) => out.iter_mut().zip(data).for_each(|(out, b)| *out = u8::from(*b != 0)),
+        _ => out.copy_from_slice(data),
+    }
+}
