@@ -9,6 +9,7 @@ mod gc;
 mod golden;
 mod live;
 mod publishing;
+mod races;
 mod reading;
 mod requests;
 mod rules;

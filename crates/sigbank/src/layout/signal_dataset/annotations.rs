@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-const CATALOG: &str = "annotations/catalog.json";
+pub(super) const CATALOG: &str = "annotations/catalog.json";
 /// The field of a row that has none.
 const EMPTY: &str = "__empty__";
 

@@ -4,17 +4,23 @@
 //! What is not live may still be a publication that is being made, so that only its age tells garbage from it: an object counts as in use while it
 //! is younger than the age given, while another one that was written with it is (the other object of its shard, a document of the same
 //! snapshot, an object of the same annotation publication), and while a young document names it. Ages are by the storage's clock alone.
+//!
+//! A publication that takes over what an older run left, and one that goes on while this deletes, are kept apart from it by
+//! `sigbank/gc.json` (see `guard.rs`). What remains: the reference package does not look at it. Where it publishes, the age must be greater than
+//! the time from the first shard's (or the killed run's) writing to the root's.
 
 mod reach;
 mod shape;
 
 pub use shape::OrphanKind;
 
-use super::objects::{Elsewhere, Objects};
+use super::guard::Deleting;
+use super::objects::{Elsewhere, Objects, document};
 use super::versions;
 use crate::error::{Code, Error, Result};
 use crate::store::{Store, exists};
 use crate::uri::RelPath;
+use bytes::Bytes;
 use reach::Reach;
 use shape::{PROBE, Shape, group, publication, shape};
 use sigbank_format::model::json::Limits;
@@ -264,19 +270,42 @@ impl Garbage {
     /// what they name, so that the rest of an interrupted run is garbage again. Also deletes unfinished files of killed writers, where the
     /// store keeps such.
     ///
+    /// `sigbank/gc.json` tells those who publish that this is going on, and stays: see the [module](self).
+    ///
     /// # Errors
-    /// `ReadOnly` where the storage's clock is not known; those of [`gc`]; `Storage` for an object that cannot be deleted.
+    /// `Conflict` where another is at work, or something was published meanwhile: nothing is deleted then. `ReadOnly` where the storage's clock is not known; those of [`gc`]; `Storage` for an object that cannot be deleted.
     pub fn delete(&self, store: &Arc<dyn Store>) -> Result<Deleted> {
+        if self.doomed().next().is_none() {
+            let unfinished = if self.storage_clock { store.sweep(self.options.older_than)? as u64 } else { 0 };
+            return Ok(Deleted { unfinished, ..Deleted::default() });
+        }
+        // Before anything is looked at: who publishes meanwhile finds out.
+        let deleting = Deleting::begin(&**store)?;
+        let deleted = self.delete_now(store, &deleting);
+        let ended = deleting.end();
+        let deleted = deleted?;
+        ended.map(|()| deleted)
+    }
+
+    fn delete_now(&self, store: &Arc<dyn Store>, deleting: &Deleting<'_>) -> Result<Deleted> {
         // No set may be published on a revision that is about to go.
         let annotations = self.doomed().any(|orphan| orphan.kind.is_annotation());
         let _held = if annotations { super::annotations::reference_lock(&**store)? } else { None };
+        let entrances = entrances(&**store, &self.options.control)?;
         let now = gc(store, &self.options)?;
         if !now.storage_clock {
             return Err(Error::read_only("nothing can be written here, so that nothing can be deleted").at(store.location()));
         }
+        // The reference package publishes without looking for a gc.
+        if entrances != self::entrances(&**store, &self.options.control)? {
+            return Err(Error::conflict("something was published here while this looked, and nothing is deleted")
+                .at(store.location())
+                .remedy("run it again"));
+        }
         let found: HashSet<&RelPath> = self.doomed().map(|orphan| &orphan.path).collect();
         let mut deleted = Deleted::default();
         for orphan in now.doomed().filter(|orphan| found.contains(&orphan.path)) {
+            deleting.still()?;
             store.delete(&orphan.path)?;
             deleted.objects += 1;
             deleted.bytes += orphan.bytes;
@@ -284,6 +313,15 @@ impl Garbage {
         deleted.unfinished = store.sweep(self.options.older_than)? as u64;
         Ok(deleted)
     }
+}
+
+/// Where readers begin: the root, and the annotation catalog's pointer. Further versions are published by this package only.
+fn entrances(store: &dyn Store, limits: &Limits) -> Result<Vec<Option<Bytes>>> {
+    let get = |path: &str| match document(store, &RelPath::parse(path)?, limits) {
+        Err(e) if e.code() == Code::NotFound => Ok(None),
+        bytes => bytes.map(Some),
+    };
+    [super::ROOT, super::annotations::CATALOG].into_iter().map(get).collect()
 }
 
 /// An object that something must name.

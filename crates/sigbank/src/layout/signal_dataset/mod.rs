@@ -11,7 +11,6 @@
 //! | annotations | [`publish_annotations`], or [`write_annotation_shard`] by workers and [`publish_annotation_shards`]; [`Dataset::annotations`] |
 //! | further versions | [`publish_version`], [`Dataset::versions`], [`Dataset::version`], [`versions::compare`] |
 //! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
-//! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
 //! | integrity | [`Dataset::verify`], [`Dataset::root_digest`] |
 //! | layout-neutral | [`Dataset::source`] → [`SignalSource`], a [`crate::layout::Source`] |
 //!
@@ -58,6 +57,7 @@ mod dataset;
 mod digest;
 mod documents;
 mod gc;
+mod guard;
 mod objects;
 mod payload;
 mod publish;

@@ -176,19 +176,34 @@ pub(super) fn same_digest(reference: &Reference, found: Digest) -> Result<()> {
     }
 }
 
-/// Puts an object whose name may be taken by the same bytes, but not by others.
+/// Puts an object whose name may be taken by the same bytes, but not by others; whether it is new.
 ///
 /// # Errors
 /// `AlreadyExists` where other bytes are there.
-pub(super) fn create(store: &dyn Store, path: &RelPath, bytes: &[u8]) -> Result<()> {
+pub(super) fn create(store: &dyn Store, path: &RelPath, bytes: &[u8]) -> Result<bool> {
     let taken = match store.create(path, &[bytes]) {
         Err(e) if e.code() == Code::AlreadyExists => e,
-        done => return done,
+        done => return done.map(|()| true),
     };
-    if store.head(path)?.size == bytes.len() as u64 && *store.get(path)? == *bytes {
-        return Ok(());
+    let same = || Ok::<bool, Error>(store.head(path)?.size == bytes.len() as u64 && *store.get(path)? == *bytes);
+    match same() {
+        Ok(true) => return Ok(false),
+        Ok(false) => {}
+        // A gc deleted it in between.
+        Err(e) if e.code() == Code::NotFound => return store.create(path, &[bytes]).map(|()| true),
+        Err(e) => return Err(e),
     }
     Err(collision("it holds something else than is to be published").at(store.locate(path)).caused_by(taken))
+}
+
+/// The error of an object that was there and is gone when it is compared.
+pub(super) fn gone(e: Error) -> Error {
+    match e.code() {
+        Code::NotFound => {
+            e.within("it was here, and was deleted meanwhile").remedy("do it again: what is missing is written anew")
+        }
+        _ => e,
+    }
 }
 
 /// The error of a publication that meets another.

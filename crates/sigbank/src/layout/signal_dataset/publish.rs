@@ -4,12 +4,13 @@
 use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot};
+use super::guard::{Guard, renew};
 use super::objects::{Objects, collision, create, document};
 use super::shard_write::PublishedShard;
 use super::shards::open_shard;
 use super::{Options, verify};
 use crate::error::{Code, Error, Result};
-use crate::store::Store;
+use crate::store::{Store, exists};
 use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ pub fn publish(
 ) -> Result<Dataset> {
     check_names(publication)?;
     let chosen = choose(shards, publication.expected_work_ids.as_deref())?;
+    let guard = Guard::new(&**store)?;
     not_another(&**store, publication, options)?;
     let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let mut next = 0;
@@ -74,7 +76,7 @@ pub fn publish(
         next = next.checked_add(shard.record_count).ok_or_else(|| Error::limit("more records than 64 bits count"))?;
         Ok(entry)
     });
-    publish_entries(store, entries, publication, None, options)
+    publish_entries(store, entries, publication, None, options, guard)
 }
 
 pub(super) fn of(shard: &PublishedShard) -> String {
@@ -136,7 +138,12 @@ pub(super) fn checked(objects: &Objects, reference: &Reference, records: Option<
             .remedy("publish where the workers wrote, or publish a view"));
     };
     let located = |e: Error| e.at(objects.store.locate(path));
-    let found = objects.store.head(path)?.size;
+    let again = "write the shard again, with the same work id and attempt or a higher one; a gc may have deleted it as too old";
+    let found = objects.store.head(path).map_err(|e| match (e.code(), e.remedy_text()) {
+        (Code::NotFound, None) => e.remedy(again),
+        _ => e,
+    })?;
+    let found = found.size;
     if found != reference.stored_bytes {
         let message = format!("the worker wrote {} bytes, but {found} are there", reference.stored_bytes);
         return Err(located(Error::invalid(message).remedy("write the shard again with a higher attempt")));
@@ -183,27 +190,40 @@ pub(super) fn publish_entries(
     publication: &Publication,
     folder: Option<&str>,
     options: &Options,
+    guard: Guard<'_>,
 ) -> Result<Dataset> {
-    let WrittenSnapshot { snapshot, flush, .. } =
-        write_snapshot(&**store, Vec::new(), entries, &publication.snapshot_id, folder, options)?;
+    let written = write_snapshot(&**store, Vec::new(), entries, &publication.snapshot_id, folder, options)?;
+    let path = RelPath::parse(ROOT)?;
+    // What a root names already is in use by others, who are not to be disturbed.
+    if !exists(&**store, &path)? {
+        written.renew(&**store)?;
+    }
+    let WrittenSnapshot { snapshot, flush, .. } = written;
     let root = Root { dataset_id: publication.dataset_id.clone(), snapshot, metadata: publication.metadata.clone() };
     // Nothing that the root names may be lost when the root is not.
-    let path = RelPath::parse(ROOT)?;
-    create_last(&**store, &path, &root.to_bytes(), &flush, options)?;
+    create_last(&**store, &path, &root.to_bytes(), &flush, options, guard)?;
     Dataset::open_store(Arc::clone(store), options.clone())
 }
 
 /// Creates the document that makes everything visible, behind all that it stands for.
-pub(super) fn create_last(store: &dyn Store, path: &RelPath, bytes: &[u8], flush: &[RelPath], options: &Options) -> Result<()> {
+pub(super) fn create_last(
+    store: &dyn Store,
+    path: &RelPath,
+    bytes: &[u8],
+    flush: &[RelPath],
+    options: &Options,
+    mut guard: Guard<'_>,
+) -> Result<()> {
     let flushes = options.durable && store.capabilities().flush;
     if flushes {
         store.flush(flush)?;
     }
+    guard.before(flush)?;
     create(store, path, bytes)?;
     if flushes {
         store.flush(std::slice::from_ref(path))?;
     }
-    Ok(())
+    guard.after(flush)
 }
 
 /// A snapshot that was written and that nothing names yet.
@@ -213,6 +233,18 @@ pub(super) struct WrittenSnapshot {
     pub(super) digest: Digest,
     /// What must be on the disk before anything names it.
     pub(super) flush: Vec<RelPath>,
+    /// The snapshot's document where an earlier run wrote it.
+    taken_over: Option<Vec<u8>>,
+}
+
+impl WrittenSnapshot {
+    /// Makes the snapshot young where it is an earlier run's: see [`super::guard`].
+    pub(super) fn renew(&self, store: &dyn Store) -> Result<()> {
+        match (&self.taken_over, &self.snapshot.path) {
+            (Some(bytes), Place::Inside(path)) => renew(store, path, bytes),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Writes the manifest pages and the snapshot of shards that follow one another behind the pages that are there already.
@@ -253,8 +285,8 @@ pub(super) fn write_snapshot(
         manifests,
     };
     let bytes = document.to_bytes();
-    let snapshot = put(store, &snapshot_path(snapshot_id), &bytes, options, &mut flush)?;
-    Ok(WrittenSnapshot { snapshot, document, digest: Digest::of(&bytes), flush })
+    let (snapshot, new) = put(store, &snapshot_path(snapshot_id), &bytes, options, &mut flush)?;
+    Ok(WrittenSnapshot { snapshot, document, digest: Digest::of(&bytes), flush, taken_over: (!new).then_some(bytes) })
 }
 
 struct Pages<'a> {
@@ -271,7 +303,8 @@ impl Pages<'_> {
         let id = format!("{}-{:08}", self.snapshot_id, self.manifests.len());
         let hex = Digest::of(id.as_bytes()).to_string();
         let folder = self.folder.unwrap_or_else(|| hex.get(..2).unwrap_or_default());
-        let object = put(self.store, &format!("manifests/{folder}/{id}.json"), &page.to_bytes(), self.options, &mut self.flush)?;
+        let path = format!("manifests/{folder}/{id}.json");
+        let (object, _) = put(self.store, &path, &page.to_bytes(), self.options, &mut self.flush)?;
         let inside = |reference: &Reference| match &reference.path {
             Place::Inside(path) => Some(path.clone()),
             Place::Elsewhere(_) => None,
@@ -288,8 +321,8 @@ impl Pages<'_> {
     }
 }
 
-/// Creates a document and gives the reference to it.
-fn put(store: &dyn Store, path: &str, bytes: &[u8], options: &Options, flush: &mut Vec<RelPath>) -> Result<Reference> {
+/// Creates a document and gives the reference to it, and whether it is new.
+fn put(store: &dyn Store, path: &str, bytes: &[u8], options: &Options, flush: &mut Vec<RelPath>) -> Result<(Reference, bool)> {
     let path = RelPath::parse(path)?;
     let limit = options.control.max_bytes;
     if bytes.len() as u64 > limit {
@@ -297,8 +330,8 @@ fn put(store: &dyn Store, path: &str, bytes: &[u8], options: &Options, flush: &m
             .at(store.locate(&path))
             .remedy("put fewer shards into a manifest page (shards_per_manifest)"));
     }
-    create(store, &path, bytes)?;
+    let new = create(store, &path, bytes)?;
     flush.push(path.clone());
     let sha256 = (!options.compat).then(|| Digest::of(bytes));
-    Ok(Reference { path: Place::Inside(path), stored_bytes: bytes.len() as u64, sha256 })
+    Ok((Reference { path: Place::Inside(path), stored_bytes: bytes.len() as u64, sha256 }, new))
 }

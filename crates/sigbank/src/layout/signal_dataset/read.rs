@@ -21,6 +21,8 @@ const TOGETHER: u64 = 1 << 20;
 const TOGETHER_AFAR: u64 = 8 << 20;
 /// Bytes of one call that are on their way or being decoded, where reading costs a round trip; at least one run is.
 const IN_FLIGHT: u64 = 64 << 20;
+/// Requests of one call that are in flight at once, more or less.
+const SIDE_BY_SIDE: u64 = 32;
 /// Shards that are opened at a time, where that costs requests.
 const OPENERS: usize = 32;
 /// From so many stored bytes on, further threads are worth their start.
@@ -283,8 +285,13 @@ impl Dataset {
         for ((group, found), shard) in groups.into_iter().zip(places).zip(shards) {
             let reference = T::object(found.shard());
             let location: Arc<str> = inner.objects.locate(&reference.path).into();
-            let gap = inner.objects.round_trip(&reference.path);
-            let together = if gap == 0 { TOGETHER } else { TOGETHER_AFAR };
+            let round_trip = inner.objects.round_trip(&reference.path);
+            let (gap, together) = match round_trip {
+                0 => (0, TOGETHER),
+                // One more request costs a round trip only where it waits for others: bytes between two records, which all requests
+                // share a line with, cost more than that from this distance on.
+                far => (far / SIDE_BY_SIDE, TOGETHER_AFAR),
+            };
             let first = runs.len();
             for spot in group {
                 let span =
@@ -300,7 +307,7 @@ impl Dataset {
                         run.spots.push(*spot);
                     }
                     _ => {
-                        let (shard, location, afar) = (Arc::clone(&shard), Arc::clone(&location), gap > 0);
+                        let (shard, location, afar) = (Arc::clone(&shard), Arc::clone(&location), round_trip > 0);
                         runs.push(Run { shard, location, span, spots: vec![*spot], afar });
                     }
                 }

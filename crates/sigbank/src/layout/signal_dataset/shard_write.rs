@@ -5,6 +5,7 @@ mod encode;
 use super::Options;
 use super::digest::Digest;
 use super::documents::{Place, Reference};
+use super::objects::gone;
 use super::spool::Spool;
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
@@ -120,7 +121,7 @@ pub fn write_shard(
 
 /// Length and digest of the object that has the name already, where it holds what was to be written.
 fn existing(store: &dyn Store, path: &RelPath, written: (u64, Digest), records: u64, content: &Content) -> Result<(u64, Digest)> {
-    let file = store.open_read(path)?;
+    let file = store.open_read(path).map_err(gone)?;
     let found = (file.size(), super::verify::digest(&*file)?);
     if found == written {
         return Ok(found);

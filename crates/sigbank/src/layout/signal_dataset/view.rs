@@ -5,6 +5,7 @@ use super::batches::Batches;
 use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Place, Reference, Shard};
+use super::guard::Guard;
 use super::publish::{Publication, check_names, not_another, publish, publish_entries};
 use super::read::StoredRecord;
 use super::shard_write::{Record, write_shard};
@@ -159,6 +160,7 @@ impl View {
 pub fn publish_views(views: &[View], store: &Arc<dyn Store>, publication: &Publication, options: &Options) -> Result<Dataset> {
     let publication = Publication { metadata: marked(&publication.metadata)?, ..publication.clone() };
     check_names(&publication)?;
+    let guard = Guard::new(&**store)?;
     not_another(&**store, &publication, options)?;
     // The reference package writes an entry for each record, and its pages into a folder by the snapshot's name.
     let most = if options.compat { 1 } else { MOST_INDICES };
@@ -169,7 +171,7 @@ pub fn publish_views(views: &[View], store: &Arc<dyn Store>, publication: &Publi
         next += shard.record_count;
         Ok(shard)
     });
-    publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options)
+    publish_entries(store, entries, &publication, options.compat.then_some(&*folder), options, guard)
 }
 
 /// A record that was read, to be written again.

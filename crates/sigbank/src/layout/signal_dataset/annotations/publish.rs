@@ -4,7 +4,8 @@ use super::super::Options;
 use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::Reference;
-use super::super::objects::{Objects, collision, create, document};
+use super::super::guard::{Guard, renew};
+use super::super::objects::{Objects, collision, create, document, gone};
 use super::super::spool::Spool;
 use super::super::verify;
 use super::documents::{Pointer, SetRef, SetRoot, SetShard};
@@ -77,6 +78,7 @@ pub fn publish_annotations(
     if options.records_per_shard == 0 {
         return Err(Error::invalid("objects of 0 annotations: choose 1 or more"));
     }
+    let guard = Guard::new(&**dataset.store())?;
     free(dataset, name, &root_path(name, &publication_id)?)?;
     let mut rows = Aligned::new(dataset, rows.into_iter(), 0, dataset.len());
     let mut shards = Vec::new();
@@ -92,7 +94,7 @@ pub fn publish_annotations(
     if rows.rows.next().is_some() {
         return Err(Error::invalid(format!("more annotations than the {} records of the dataset", dataset.len())));
     }
-    finish(dataset, name, publication_id, shards, &options.metadata, options.catalog_retry_limit)
+    finish(dataset, name, publication_id, shards, &options.metadata, options.catalog_retry_limit, guard)
 }
 
 /// Writes a worker's part of a set: the rows of consecutive records from `first_ordinal` on. A part that was written before is
@@ -176,6 +178,7 @@ pub fn publish_annotation_shards(
     options: &AnnotationOptions,
 ) -> Result<AnnotationSet> {
     check(dataset, name, publication_id, &options.metadata)?;
+    let guard = Guard::new(&**dataset.store())?;
     free(dataset, name, &root_path(name, publication_id)?)?;
     let mut parts: Vec<&AnnotationShard> = published.iter().collect();
     parts.sort_by_key(|part| (part.first_ordinal, part.record_ids.len()));
@@ -218,7 +221,7 @@ pub fn publish_annotation_shards(
     if next != dataset.len() {
         return Err(Error::invalid(format!("the annotation shards cover {next} of {} records", dataset.len())));
     }
-    finish(dataset, name, publication_id.into(), shards, &options.metadata, options.catalog_retry_limit)
+    finish(dataset, name, publication_id.into(), shards, &options.metadata, options.catalog_retry_limit, guard)
 }
 
 /// The id of a publication that is given none, the reference package's.
@@ -351,7 +354,7 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
     let (spool, _) = writer.finish().map_err(|e| located(e.into()))?;
     let (named, (stored_bytes, digest)) = spool.commit().map_err(located)?;
     if !named {
-        let file = store.open_read(&path)?;
+        let file = store.open_read(&path).map_err(gone)?;
         if (file.size(), verify::digest(&*file)?) != (stored_bytes, digest) {
             return Err(located(collision("it holds other annotations than are to be published")
                 .remedy("an earlier publication of this set, perhaps an interrupted one, wrote it: publish with a publication id of your own")));
@@ -374,6 +377,7 @@ fn finish(
     shards: Vec<SetShard>,
     metadata: &Json,
     retries: u32,
+    guard: Guard<'_>,
 ) -> Result<AnnotationSet> {
     let Objects { store, .. } = &dataset.inner().objects;
     let path = root_path(name, &publication_id)?;
@@ -386,14 +390,17 @@ fn finish(
         shards,
     };
     let bytes = root.to_bytes();
-    create(&**store, &path, &bytes)?;
+    if !create(&**store, &path, &bytes)? && catalog(dataset)?.2.sets.get(name).is_none() {
+        // It protects all that was written with it, see `guard`.
+        renew(&**store, &path, &bytes)?;
+    }
     let mut paths = vec![path.clone()];
     for shard in &root.shards {
         paths.push(RelPath::parse(shard.object.path.as_str())?);
     }
     flush(dataset, &paths)?;
     let set = SetRef::new(path, bytes.len() as u64);
-    swing(dataset, name, &set, retries)?;
+    swing(dataset, name, &set, retries, (guard, &paths))?;
     AnnotationSet::open(dataset.clone(), name, &set.0)
 }
 
@@ -413,7 +420,7 @@ pub(in super::super) fn reference_lock(store: &dyn Store) -> Result<Option<File>
 }
 
 /// Adds the set to the catalog, as often as others do so meanwhile.
-fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32) -> Result<()> {
+fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, paths): (Guard<'_>, &[RelPath])) -> Result<()> {
     let store: &dyn Store = &**dataset.store();
     let pointer = RelPath::parse(CATALOG)?;
     let _held = reference_lock(store)?;
@@ -426,11 +433,18 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32) -> Result<()
         };
         let bytes = revision.to_bytes();
         let path = RelPath::parse(&format!("annotations/catalogs/{}.json", Digest::of(&bytes)))?;
-        create(store, &path, &bytes)?;
+        if !create(store, &path, &bytes)? {
+            renew(store, &path, &bytes)?;
+        }
         flush(dataset, std::slice::from_ref(&path))?;
+        let named: Vec<RelPath> = paths.iter().chain([&path]).cloned().collect();
+        guard.before(&named)?;
         let expected = version.as_ref().map_or(Expected::Absent, Expected::Version);
         match store.replace(&pointer, &[&Pointer { revision: path }.to_bytes()], expected) {
-            Ok(_) => return flush(dataset, &[pointer]),
+            Ok(_) => {
+                flush(dataset, &[pointer])?;
+                return guard.after(&named);
+            }
             Err(e) if matches!(e.code(), Code::Conflict | Code::AlreadyExists) => {
                 std::thread::sleep(std::time::Duration::from_millis(u64::from(attempt) * 5));
             }

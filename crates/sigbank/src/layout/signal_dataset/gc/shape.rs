@@ -68,7 +68,9 @@ pub(super) fn shape(path: &RelPath) -> Shape {
     use OrphanKind::*;
     let parts: Vec<&str> = path.components().collect();
     let kind = match parts.as_slice() {
-        ["root.json"] | ["annotations", "catalog.json" | ".catalog.json.lock"] => return Shape::Entrance,
+        ["root.json"] | ["sigbank", "gc.json"] | ["annotations", "catalog.json" | ".catalog.json.lock"] => {
+            return Shape::Entrance;
+        }
         ["sigbank", "versions", file] if file.strip_suffix(".json").is_some_and(number) => return Shape::Version,
         [probe] if probe.strip_prefix(PROBE).is_some_and(|id| hex(id, 32)) => Probe,
         ["annotations", "catalogs", file] if file.strip_suffix(".json").is_some_and(|id| hex(id, 64)) => AnnotationRevision,

@@ -3,6 +3,7 @@
 use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::{PageRef, Place, Reference, Shard};
+use super::super::guard::Guard;
 use super::super::objects::{Objects, collision};
 use super::super::publish::{WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
 use super::super::{Options, PublishedShard};
@@ -90,6 +91,7 @@ pub fn publish_version(
 ) -> Result<Dataset> {
     check(publication)?;
     let chosen = choose(shards, None)?;
+    let mut guard = Some(Guard::new(&**store)?);
     let first = Dataset::open_store(Arc::clone(store), options.clone())?;
     let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let mut added: Vec<Shard> = Vec::with_capacity(chosen.len());
@@ -117,11 +119,13 @@ pub fn publish_version(
         }
         let base = publication.base.as_ref().map(|which| resolve(&first, &versions, which)).transpose()?;
         let content = Content::new(&first, base, &added, publication, options)?;
+        let guard = guard.take().map_or_else(|| Guard::new(&**store), Ok)?;
         let written = content.write(&**store, options)?;
+        written.renew(&**store)?;
         let number = newest.number.checked_add(1).ok_or_else(|| Error::limit("more versions than 64 bits count"))?;
         let metadata = publication.metadata.clone().unwrap_or_else(|| base.unwrap_or(newest).metadata.clone());
         let (version, bytes) = named(&written, publication, number, newest, base, metadata);
-        match create_last(&**store, &path(number)?, &bytes, &written.flush, options) {
+        match create_last(&**store, &path(number)?, &bytes, &written.flush, options, guard) {
             Ok(()) => return first.at(version),
             Err(e) if e.code() == Code::AlreadyExists => {
                 let there = first.numbered(number)?;
