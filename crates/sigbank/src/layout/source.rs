@@ -1,6 +1,7 @@
 //! The reading side of the layout-neutral interface.
 
 use crate::error::{Error, Result};
+use crate::store::Opening;
 use sigbank_format::model::{FieldType, Metadata, Schema};
 use std::sync::Arc;
 
@@ -175,6 +176,25 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// `Corrupt`, `NotFound`, `Storage` name the unit's path, and the record and field where one is at fault.
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()>;
+    /// Begins to fetch what reading these records will need, for a later [`Source::read_begun`]; `None` where nothing is gained by it.
+    /// At most about 8 MiB are fetched and held before that.
+    fn begin_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize]) -> Option<Box<dyn Opening>> {
+        let _ = (split, unit, records, fields);
+        None
+    }
+    /// As [`Source::read_unit`], of a unit for which [`Source::begin_unit`] gave `begun`.
+    fn read_begun(
+        &self,
+        begun: Box<dyn Opening>,
+        split: &str,
+        unit: usize,
+        records: &[u32],
+        fields: &[usize],
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
+        drop(begun);
+        self.read_unit(split, unit, records, fields, out)
+    }
     /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;
     /// How large the dataset is, where the layout keeps that; none where schema and disk have to tell.

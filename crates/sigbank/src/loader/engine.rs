@@ -6,6 +6,7 @@
 //! take it, or it is not, and then the next task is admitted. Each started task is finished and each row is filled by one of
 //! the planned tasks, so the front batch is full after finitely many of them. The window is only about memory and speed.
 
+use super::ahead::{self, Ahead};
 use super::order::{Order, Shuffle};
 use super::plan::{Plan, Task, Way};
 use super::pool::Pool;
@@ -13,6 +14,7 @@ use super::rows::{Filling, REPORT, Rows};
 use super::{Batch, Fields};
 use crate::error::{Error, Result};
 use crate::layout::Source;
+use crate::store::Opening;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +33,8 @@ const VAR_BYTES: u64 = 256;
 const SMALL_UNITS: u64 = 16 << 20;
 /// The same where a request costs time.
 const FAR_UNITS: u64 = 256 << 20;
+/// Most bytes of one unit that are fetched before a thread takes it.
+const FETCHED_AHEAD: u64 = 8 << 20;
 /// How long the end of a loader waits for its threads; one that hangs in a system call longer ends by itself later.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +62,8 @@ pub(super) struct Sizes {
     pub(super) window: u64,
     /// Bytes of batch memory that are kept for reuse.
     pub(super) pool: usize,
+    /// Tasks whose bytes are fetched before a thread takes them.
+    pub(super) ahead: usize,
 }
 
 impl Job {
@@ -83,7 +89,12 @@ impl Job {
         let window = ahead.saturating_add(held).div_ceil(batch).max(1);
         let records = self.order.records().min(batch);
         let pool = window.saturating_add(2).saturating_mul(records).saturating_mul(row).min(usize::MAX as u64) as usize;
-        Sizes { way, window, pool }
+        let fetched = |bytes: usize| {
+            let unit = self.order.largest().saturating_mul(row).min(FETCHED_AHEAD);
+            (bytes as u64 / unit.max(1)).clamp(1, ahead::MOST as u64) as usize
+        };
+        let ahead = if far { self.prefetch_bytes.map_or(ahead::MOST, fetched) } else { 0 };
+        Sizes { way, window, pool, ahead }
     }
 }
 
@@ -95,7 +106,7 @@ struct Shared {
     window: u64,
     pool: Pool,
     /// Held from taking a task until it is admitted: tasks start in their order.
-    plan: Mutex<Plan>,
+    plan: Mutex<Ahead>,
     state: Mutex<State>,
     /// A worker waits for admission.
     room: Condvar,
@@ -140,6 +151,7 @@ type Slots = Vec<Option<Arc<Rows>>>;
 /// A task with the rows it fills.
 struct Work {
     task: Task,
+    begun: Option<Box<dyn Opening>>,
     first: u64,
     places: Vec<(u32, u32)>,
     /// Records of the task in each batch from `first` on.
@@ -156,7 +168,7 @@ impl Shared {
         self.job.end.saturating_sub(from).min(u64::from(self.job.batch)) as u32
     }
     /// Where the records of a task go.
-    fn lay_out(&self, mut task: Task) -> Work {
+    fn lay_out(&self, (mut task, begun): (Task, Option<Box<dyn Opening>>)) -> Work {
         let size = u64::from(self.job.batch);
         let positions = std::mem::take(&mut task.positions);
         let lowest = positions.iter().min().map_or(0, |p| p - self.start);
@@ -177,7 +189,7 @@ impl Shared {
             (slot as u32, (at - begin) as u32)
         });
         let places = places.collect();
-        Work { task, first, places, counts }
+        Work { task, begun, first, places, counts }
     }
     /// The next task, when it may start, with the batches it goes to; none when there is nothing more to do.
     fn take(&self) -> Option<(Work, Result<Slots>)> {
@@ -185,7 +197,7 @@ impl Shared {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let work = plan.next().map(|task| self.lay_out(task));
+        let work = plan.next(&self.job).map(|task| self.lay_out(task));
         let mut state = lock(&self.state);
         let Some(work) = work else {
             state.planned = true;
@@ -229,11 +241,21 @@ impl Shared {
         slots.collect()
     }
     /// Reads one task into its rows.
-    fn run(&self, task: &Task, places: Vec<(u32, u32)>, slots: &[Option<Arc<Rows>>]) -> Result<()> {
+    fn run(
+        &self,
+        task: &Task,
+        begun: Option<Box<dyn Opening>>,
+        places: Vec<(u32, u32)>,
+        slots: &[Option<Arc<Rows>>],
+    ) -> Result<()> {
         let job = &*self.job;
         let read = || {
             let mut filling = Filling::claim(&job.fields, slots, places, &self.stop)?;
-            job.source.read_unit(&job.split, task.unit as usize, &task.records, &job.positions, &mut filling)?;
+            let (unit, records, fields) = (task.unit as usize, &task.records, &job.positions);
+            match begun {
+                Some(begun) => job.source.read_begun(begun, &job.split, unit, records, fields, &mut filling)?,
+                None => job.source.read_unit(&job.split, unit, records, fields, &mut filling)?,
+            }
             filling.finish()
         };
         // Nothing of ours is left half done by a panic: rows that are not finished make the batch fail.
@@ -245,8 +267,8 @@ impl Shared {
     }
     /// What every worker does.
     fn work(&self) {
-        while let Some((Work { task, first, places, counts }, slots)) = self.take() {
-            let outcome = slots.and_then(|slots| self.run(&task, places, &slots));
+        while let Some((Work { task, begun, first, places, counts }, slots)) = self.take() {
+            let outcome = slots.and_then(|slots| self.run(&task, begun, places, &slots));
             // From here on this thread has no share in the rows: a batch without missing rows is the engine's alone.
             let mut state = lock(&self.state);
             state.running -= 1;
@@ -300,13 +322,13 @@ impl Engine {
     /// # Errors
     /// `Storage` where the system gives no thread.
     pub(super) fn start(job: Arc<Job>, start: u64) -> Result<Self> {
-        let Sizes { way, window, pool } = job.sizes();
+        let Sizes { way, window, pool, ahead } = job.sizes();
         let shared = Arc::new(Shared {
             start,
             batches: job.end.saturating_sub(start).div_ceil(u64::from(job.batch)),
             window,
             pool: Pool::new(pool),
-            plan: Mutex::new(Plan::new(job.order.clone(), way, start, job.end)),
+            plan: Mutex::new(Ahead::new(Plan::new(job.order.clone(), way, start, job.end), ahead)),
             state: Mutex::default(),
             room: Condvar::new(),
             ready: Condvar::new(),

@@ -8,6 +8,7 @@
 //! consumer holds. A source that decodes units as a whole (compressed ones) is read two units ahead, so that one is
 //! decoded while another is consumed.
 
+mod ahead;
 mod engine;
 pub mod order;
 mod plan;

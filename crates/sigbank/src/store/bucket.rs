@@ -95,6 +95,18 @@ impl BucketStore {
             std::thread::sleep(self.delay);
         }
     }
+    /// One request for an object's first bytes.
+    fn open_first(&self, path: &RelPath, first: u64) -> Result<Arc<dyn StoreFile>> {
+        let file = match self.inner.open_read(path) {
+            Ok(file) => file,
+            Err(e) => {
+                self.counts.get(0);
+                return Err(e);
+            }
+        };
+        let first = self.range(&*file, 0..file.size().min(first))?;
+        Ok(Arc::new(BucketFile { store: self.clone(), file, first }))
+    }
     fn put(&self, parts: &[&[u8]]) {
         self.wait();
         self.counts.put(parts.iter().map(|part| part.len() as u64).sum());
@@ -144,15 +156,11 @@ impl Store for BucketStore {
         self.inner.head(path)
     }
     fn open_read(&self, path: &RelPath) -> Result<Arc<dyn StoreFile>> {
-        let file = match self.inner.open_read(path) {
-            Ok(file) => file,
-            Err(e) => {
-                self.counts.get(0);
-                return Err(e);
-            }
-        };
-        let first = self.range(&*file, 0..file.size().min(self.round_trip))?;
-        Ok(Arc::new(BucketFile { store: self.clone(), file, first }))
+        self.open_first(path, self.round_trip)
+    }
+    fn open_ahead(&self, path: &RelPath, first: u64) -> Option<Box<dyn Opening>> {
+        let (store, path) = (self.clone(), path.clone());
+        Some(Box::new(Begun(std::thread::spawn(move || store.open_first(&path, first)))))
     }
     fn open_sized(&self, path: &RelPath, _size: u64) -> Result<Arc<dyn StoreFile>> {
         Ok(Arc::new(BucketFile { store: self.clone(), file: self.inner.open_read(path)?, first: Bytes::new() }))
@@ -212,6 +220,15 @@ fn joined(ranges: &[Range<u64>], size: u64, gap: u64, mut read: impl FnMut(Range
         Some(bytes.slice((range.start - start) as usize..(range.end - start) as usize))
     };
     Ok(ranges.iter().map(|range| part(range).unwrap_or_default()).collect())
+}
+
+#[derive(Debug)]
+struct Begun(std::thread::JoinHandle<Result<Arc<dyn StoreFile>>>);
+
+impl Opening for Begun {
+    fn open(self: Box<Self>) -> Result<Arc<dyn StoreFile>> {
+        self.0.join().unwrap_or_else(|_| Err(Error::storage("opening panicked")))
+    }
 }
 
 #[derive(Debug)]

@@ -50,6 +50,13 @@ pub trait Pending: Send + fmt::Debug {
     fn wait(self: Box<Self>) -> Result<Vec<Bytes>>;
 }
 
+/// An object that is being opened, see [`Store::open_ahead`](super::Store::open_ahead). Dropped without [`Opening::open`], the request is
+/// given up.
+pub trait Opening: Send + fmt::Debug {
+    /// The object, as soon as its size and version are known. Its first bytes may still be on their way.
+    fn open(self: Box<Self>) -> Result<Arc<dyn StoreFile>>;
+}
+
 #[derive(Debug)]
 struct Done(Result<Vec<Bytes>>);
 

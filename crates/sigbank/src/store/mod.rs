@@ -18,7 +18,7 @@ mod zip;
 
 pub use cloud::CloudStore;
 pub use connect::{StorageOptions, connect, local_path};
-pub use file::{Pending, Sequential, StoreFile};
+pub use file::{Opening, Pending, Sequential, StoreFile};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use zip::ZipStore;
@@ -164,6 +164,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn open_sized(&self, path: &RelPath, size: u64) -> Result<Arc<dyn StoreFile>> {
         let _ = size;
         self.open_read(path)
+    }
+    /// Begins to open an object and returns without waiting: where that costs requests, one that brings its first bytes (`first` of them,
+    /// where it has so many) and tells its size and version with them. For objects of which the beginning will be read. `None` where
+    /// [`Store::open_read`] does as well.
+    fn open_ahead(&self, path: &RelPath, first: u64) -> Option<Box<dyn Opening>> {
+        let _ = (path, first);
+        None
     }
     /// As [`Store::open_sized`] for an object that never changes, since a document names it by its digest (`sha256:` and hex digits,
     /// for example): a [cache] needs to ask nothing then. The digest is not compared; an unknown size is asked for.

@@ -120,6 +120,37 @@ fn reading_costs_its_own_bytes_and_little_more() {
     assert!(start.elapsed() < Duration::from_millis(2500), "one after another: {:?}", start.elapsed());
     proxy.set(json!([]));
 
+    // Opening ahead brings the first bytes with the size: what lies there costs nothing more, and a stream goes on with them.
+    let opened = |first| store.open_ahead(&path, first).unwrap().open().unwrap();
+    costs(&store, Requests { get: 1, received: 1000, ..none }, || {
+        let file = opened(1000);
+        assert_eq!((file.size(), file.read_ranges(&[5..9, 0..1000]).unwrap()[1].len()), (len, 1000));
+        let mut ten = [0; 10];
+        file.read_at(77, &mut ten).unwrap();
+        assert_eq!(ten, content[77..87]);
+    });
+    costs(&store, Requests { get: 2, received: 1000 + 1001, ..none }, || {
+        let got = opened(1000).read_ranges(&[1..2, 0..1001, 8..9]).unwrap();
+        assert_eq!((&got[0][..], &got[1][..], &got[2][..]), (&content[1..2], &content[..1001], &content[8..9]));
+    });
+    costs(&store, Requests { get: 7, received: len, ..none }, || {
+        let mut all = Vec::new();
+        opened(u64::MAX).stream().read_to_end(&mut all).unwrap();
+        assert!(all == content);
+    });
+    costs(&store, Requests { get: 1 + 7, received: len, ..none }, || {
+        let file = opened(100);
+        assert_eq!(file.read_ranges(&[0..100]).unwrap()[0], content[..100]);
+        let mut all = Vec::new();
+        file.stream().read_to_end(&mut all).unwrap();
+        assert!(all == content);
+    });
+    plain.create(&p("empty"), &[]).unwrap();
+    let missing = store.open_ahead(&p("missing"), 5).unwrap().open().unwrap_err();
+    assert_eq!((missing.code(), missing.remedy_text()), (Code::NotFound, None), "{missing}");
+    let empty = store.open_ahead(&p("empty"), 5).unwrap().open().unwrap();
+    assert_eq!((empty.size(), empty.stream().read_to_end(&mut Vec::new()).unwrap()), (0, 0));
+
     // A stream is pieces of 8 MiB; a long range too, of which the size is asked for before memory is taken.
     costs(&store, Requests { get: 7, received: len, ..none }, || {
         let mut all = Vec::new();

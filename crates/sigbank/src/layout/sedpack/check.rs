@@ -1,7 +1,7 @@
 //! Verifying the whole Merkle tree.
 
 use super::lists::{ListRef, ShardInfo};
-use super::reader::{Reader, Whole};
+use super::reader::{ALL, Reader, Whole, open};
 use super::state::{State, compare_digests};
 use super::table::Position;
 use crate::error::{Code, Error, Result};
@@ -172,7 +172,7 @@ pub(super) fn shard_ok(
     let mut bytes = 0;
     let mut first = None;
     for info in &shard.files {
-        let file = store.open_read(&info.path).map_err(|e| match e.code() {
+        let file = open(store, &info.path, ALL, None).map_err(|e| match e.code() {
             Code::NotFound => e.remedy("the shard is listed but gone: restore it from a copy"),
             _ => e,
         })?;

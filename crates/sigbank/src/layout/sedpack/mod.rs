@@ -35,7 +35,7 @@ pub use transfer::{Assembly, Origin};
 
 use crate::error::{Code, Error, Result};
 use crate::layout::{RowSink, Source, Split, Units, Verified};
-use crate::store::{LocalStore, Store};
+use crate::store::{LocalStore, Opening, Store};
 use crate::uri::RelPath;
 use sigbank_format::model::{Metadata, Schema};
 use state::State;
@@ -201,6 +201,21 @@ impl Dataset {
             newest = again;
         }
         Ok(newest)
+    }
+
+    fn read_shard(
+        &self,
+        begun: Option<Box<dyn Opening>>,
+        split: &str,
+        unit: usize,
+        records: &[u32],
+        fields: &[usize],
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
+        let table = self.with_state(|state| state.table(self.store(), split))?;
+        let path = table.path(unit)?;
+        let listed = reader::Listed { store: self.store(), path: &path, count: table.units.count(unit), begun };
+        self.inner.reader.read(listed, records, fields, out)
     }
 
     /// The root as it was last read or written through this object.
@@ -392,9 +407,28 @@ impl Source for Dataset {
         self.store().capabilities().round_trip
     }
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
-        let table = self.with_state(|state| state.table(self.store(), split))?;
-        let path = table.path(unit)?;
-        self.inner.reader.read(self.store(), &path, table.units.count(unit), records, fields, out)
+        self.read_shard(None, split, unit, records, fields, out)
+    }
+    fn begin_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize]) -> Option<Box<dyn Opening>> {
+        if self.round_trip() == 0 {
+            return None;
+        }
+        // An error is met again by who reads.
+        let table = self.with_state(|state| state.table(self.store(), split)).ok()?;
+        let path = table.path(unit).ok()?;
+        let listed = reader::Listed { store: self.store(), path: &path, count: table.units.count(unit), begun: None };
+        self.inner.reader.begin(&listed, records, fields)
+    }
+    fn read_begun(
+        &self,
+        begun: Box<dyn Opening>,
+        split: &str,
+        unit: usize,
+        records: &[u32],
+        fields: &[usize],
+        out: &mut dyn RowSink,
+    ) -> Result<()> {
+        self.read_shard(Some(begun), split, unit, records, fields, out)
     }
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.check_state(&[], progress)

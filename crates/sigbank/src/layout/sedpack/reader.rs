@@ -7,7 +7,7 @@ mod tfrec;
 use super::structure::{ShardFileType, Structure};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
-use crate::store::{Store, StoreFile};
+use crate::store::{Opening, Store, StoreFile};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::FormatError;
@@ -60,20 +60,26 @@ impl Reader {
         }
     }
 
-    /// Reads `records` (ascending places in the shard, which holds `count`) of `fields` into the places that `out` hands out.
-    pub(super) fn read(
-        &self,
-        store: &dyn Store,
-        path: &RelPath,
-        count: u64,
-        records: &[u32],
-        fields: &[usize],
-        out: &mut dyn RowSink,
-    ) -> Result<()> {
+    /// Begins to fetch what [`Reader::read`] will need, where that costs a request.
+    pub(super) fn begin(&self, shard: &Listed<'_>, records: &[u32], fields: &[usize]) -> Option<Box<dyn Opening>> {
+        if shard.store.capabilities().round_trip == 0 {
+            return None;
+        }
+        let first = match &self.shards {
+            Shards::Fb(fb) => fb.first(shard, records, fields),
+            Shards::Npz(npz) => npz.first(shard),
+            Shards::TfRec(_) => Some(ALL),
+        };
+        shard.store.open_ahead(shard.path, first?)
+    }
+
+    /// Reads `records` (ascending places in the shard) of `fields` into the places that `out` hands out.
+    pub(super) fn read(&self, shard: Listed<'_>, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let (store, path) = (shard.store, shard.path);
         let done = match &self.shards {
-            Shards::Fb(fb) => fb.read(store, path, count, records, fields, out),
-            Shards::Npz(npz) => npz.read(store, path, count, records, fields, out),
-            Shards::TfRec(tfrec) => tfrec.read(store, path, count, records, fields, out),
+            Shards::Fb(fb) => fb.read(shard, records, fields, out),
+            Shards::Npz(npz) => npz.read(shard, records, fields, out),
+            Shards::TfRec(tfrec) => tfrec.read(shard, records, fields, out),
         };
         done.map_err(|e| e.at(store.locate(path)))
     }
@@ -137,11 +143,38 @@ impl StoreFile for Whole {
     }
 }
 
-/// Opens a listed shard.
-fn open(store: &dyn Store, path: &RelPath) -> Result<Arc<dyn StoreFile>> {
-    store
-        .open_read(path)
-        .map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))
+/// A shard that a list names.
+#[derive(Debug)]
+pub(super) struct Listed<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) path: &'a RelPath,
+    /// How many records the list says it has.
+    pub(super) count: u64,
+    /// What [`Reader::begin`] gave.
+    pub(super) begun: Option<Box<dyn Opening>>,
+}
+
+/// More bytes from the beginning of an object than a store gives with one request.
+pub(super) const ALL: u64 = u64::MAX;
+
+impl Listed<'_> {
+    fn is_far(&self) -> bool {
+        self.store.capabilities().round_trip > 0
+    }
+
+    /// Opens it, with its first bytes where that costs a request anyway.
+    fn open(&mut self, first: u64) -> Result<Arc<dyn StoreFile>> {
+        let opened = open(self.store, self.path, first, self.begun.take());
+        opened.map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))
+    }
+}
+
+/// Opens a file with its first bytes where that costs a request anyway.
+pub(super) fn open(store: &dyn Store, path: &RelPath, first: u64, begun: Option<Box<dyn Opening>>) -> Result<Arc<dyn StoreFile>> {
+    match begun.or_else(|| store.open_ahead(path, first)) {
+        Some(begun) => begun.open(),
+        None => store.open_read(path),
+    }
 }
 
 /// A shard with another number of records than its list says.
@@ -173,6 +206,9 @@ impl<T> Default for KeptOpen<T> {
 }
 
 impl<T> KeptOpen<T> {
+    fn knows(&self, path: &RelPath) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(p, _)| p == path)
+    }
     fn get(&self, path: &RelPath, open: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         {

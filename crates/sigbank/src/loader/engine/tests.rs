@@ -155,7 +155,7 @@ fn a_plan_that_leaves_a_batch_open_is_an_error_and_no_hang() {
     let job = Job { order: Order::new(Units::from_counts([20]).into(), None, Shuffle::None, 0).unwrap(), ..job };
     let engine = Engine::start(Arc::new(job), 90).unwrap();
     // The rows of the batch reach to 100, and the plan's tasks are taken away.
-    *lock(&engine.shared.plan) = Plan::new(engine.shared.job.order.clone(), Way::Slices(1), 0, 0);
+    *lock(&engine.shared.plan) = Ahead::new(Plan::new(engine.shared.job.order.clone(), Way::Slices(1), 0, 0), 0);
     loop {
         match engine.next(None) {
             Ok(Some(Batch { columns, .. })) => assert!(matches!(columns.first(), Some(Column::Fixed(_)))),

@@ -1,6 +1,7 @@
 //! An object that is being read.
 
 use super::client::Inner;
+use super::first::{Beginning, First};
 use super::read::{self, PIECE, Tag, Want};
 use super::runtime::{self, Started};
 use crate::error::{Error, Result};
@@ -24,6 +25,8 @@ pub(super) struct CloudFile {
     size: u64,
     /// Known at once, or from the first answer on.
     version: OnceLock<(Tag, Version)>,
+    /// What opening brought.
+    first: First,
 }
 
 impl fmt::Debug for CloudFile {
@@ -37,7 +40,12 @@ impl CloudFile {
         let location = inner.locate(&path);
         let version =
             tag.map(|tag| (tag.version(), tag)).map(|(version, tag)| OnceLock::from((tag, version))).unwrap_or_default();
-        Self { inner, path, location, size, version }
+        Self { inner, path, location, size, version, first: First::default() }
+    }
+
+    /// A file of which the first bytes are on their way.
+    pub(super) fn begun(inner: Arc<Inner>, path: RelPath, tag: Tag, first: First) -> Self {
+        Self { first, ..Self::new(inner, path, tag.size(), Some(tag)) }
     }
 
     fn tag(&self) -> Option<Tag> {
@@ -85,10 +93,15 @@ impl ReadAt for Handle {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
         let end = offset.saturating_add(buf.len() as u64);
         range_len(&(offset..end), self.0.size).map_err(|e| e.at(&self.0.location))?;
-        let file = Arc::clone(&self.0);
-        let got = runtime::wait(async move { file.ranges(std::slice::from_ref(&(offset..end))).await })?;
-        match got.first() {
-            Some(bytes) if bytes.len() == buf.len() => buf.copy_from_slice(bytes),
+        let got = match self.0.first.get(&(offset..end)).map_err(|e| e.at(&self.0.location))? {
+            Some(bytes) => Some(bytes),
+            None => {
+                let file = Arc::clone(&self.0);
+                runtime::wait(async move { file.ranges(std::slice::from_ref(&(offset..end))).await })?.pop()
+            }
+        };
+        match got {
+            Some(bytes) if bytes.len() == buf.len() => buf.copy_from_slice(&bytes),
             _ => return Err(runtime::ended().into()),
         }
         Ok(())
@@ -103,22 +116,29 @@ impl StoreFile for Handle {
         self.0.version.get().map(|(_, version)| version)
     }
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let (file, ranges) = (Arc::clone(&self.0), ranges.to_vec());
-        runtime::wait(async move { file.ranges(&ranges).await })
+        let here = |range| self.0.first.get(range).map_err(|e: Error| e.at(&self.0.location));
+        let here = ranges.iter().map(here).collect::<Result<Vec<_>>>()?;
+        let away: Vec<_> = ranges.iter().zip(&here).filter(|(_, here)| here.is_none()).map(|(range, _)| range.clone()).collect();
+        if away.is_empty() {
+            return Ok(here.into_iter().flatten().collect());
+        }
+        let file = Arc::clone(&self.0);
+        let mut fetched = runtime::wait(async move { file.ranges(&away).await })?.into_iter();
+        let all = here.into_iter().map(|here| here.or_else(|| fetched.next()));
+        all.collect::<Option<Vec<_>>>().ok_or_else(runtime::ended)
     }
     fn start_ranges(self: Arc<Self>, ranges: &[Range<u64>]) -> Box<dyn Pending> {
         let (file, ranges) = (Arc::clone(&self.0), ranges.to_vec());
         Box::new(InFlight(runtime::start(async move { file.ranges(&ranges).await })))
     }
     fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
-        Box::new(Stream {
-            file: Arc::clone(&self.0),
-            next: 0,
-            given: 0,
-            pieces: VecDeque::new(),
-            current: Bytes::new(),
-            failed: None,
-        })
+        let (current, pieces) = match self.0.first.take() {
+            Some(Beginning::Here(bytes)) => (bytes, VecDeque::new()),
+            Some(Beginning::Arriving(bytes, started)) => (Bytes::new(), VecDeque::from([(bytes, started)])),
+            None => (Bytes::new(), VecDeque::new()),
+        };
+        let next = if current.is_empty() && pieces.is_empty() { 0 } else { self.0.first.len() };
+        Box::new(Stream { file: Arc::clone(&self.0), next, given: 0, pieces, current, failed: None })
     }
 }
 

@@ -19,7 +19,8 @@
 //! | `head` | 1; 1 more for the first missing object, to tell whether it is the bucket that is missing |
 //! | `get_ranges`, `StoreFile::read_ranges` | 1 for ranges less than 1 MiB apart, up to 16 MiB; longer ones in pieces of 8 MiB, and then 1 more for the size where that is not known |
 //! | `open_read` | 1; `open_sized` none |
-//! | `StoreFile::stream` | 1 for each 8 MiB, 4 of them ahead of the reader |
+//! | `open_ahead` | 1, which brings the first bytes too, 8 MiB at most; 1 more for an empty object |
+//! | `StoreFile::stream` | 1 for each 8 MiB that is not there yet, 4 of them ahead of the reader |
 //! | `list`, `list_dir` | 1 for each 1,000 names (Azure 5,000) |
 //! | `create`, `replace`, `NewObject::commit` | 1; 1 more where an answer was lost, to see whose object is there |
 //! | `delete` | 1 |
@@ -35,6 +36,7 @@ mod azure;
 mod client;
 mod failure;
 mod file;
+mod first;
 mod gcs;
 mod http;
 mod read;
@@ -48,13 +50,16 @@ mod write;
 
 pub use transport::Requests;
 
-use super::{Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, StorageOptions, Store, StoreFile, Version};
+use super::{
+    Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, Opening, StorageOptions, Store, StoreFile, Version,
+};
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use client::{Inner, Tries};
 use failure::Purpose;
 use file::{CloudFile, Handle};
+use first::Begun;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use object_store::ObjectStore;
@@ -181,6 +186,10 @@ impl Store for CloudStore {
     fn open_sized(&self, path: &RelPath, size: u64) -> Result<Arc<dyn StoreFile>> {
         self.0.key(path)?;
         Ok(self.open(CloudFile::new(Arc::clone(&self.0), path.clone(), size, None)))
+    }
+
+    fn open_ahead(&self, path: &RelPath, first: u64) -> Option<Box<dyn Opening>> {
+        Some(Box::new(Begun::new(Arc::clone(&self.0), path.clone(), first)))
     }
 
     fn list(&self, prefix: Option<&RelPath>) -> Result<Listing<'_>> {

@@ -1,11 +1,10 @@
 //! FlatBuffers shards.
 
-use super::{CHUNK, KeptOpen, Shared, open};
+use super::{ALL, CHUNK, KeptOpen, Listed, Shared};
 use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
-use crate::store::{Store, StoreFile};
-use crate::uri::RelPath;
+use crate::store::StoreFile;
 use sigbank_format::compress::{Compression, decoder};
 use sigbank_format::container::flatbuffer::{self, Attribute, Blocks, Prefix, Sliding, Span, Window, reversed, spans};
 use sigbank_format::error::FormatErrorKind;
@@ -70,29 +69,33 @@ impl Fb {
     }
 
     /// Reads `records` (ascending places in the shard, which holds `count`) of `fields` into the places that `out` hands out.
-    pub(super) fn read(
-        &self,
-        store: &dyn Store,
-        path: &RelPath,
-        count: u64,
-        records: &[u32],
-        fields: &[usize],
-        out: &mut dyn RowSink,
-    ) -> Result<()> {
-        let wanted = Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count };
-        let far = store.capabilities().round_trip > 0;
+    pub(super) fn read(&self, mut listed: Listed<'_>, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let wanted = self.wanted(listed.count, records, fields);
+        let far = listed.is_far();
         match self.compression {
             // Most of it: one request, and every value is placed as it arrives.
-            Compression::None if far && wanted.most() => self.decode(&open(store, path)?, &wanted, out),
-            Compression::None => wanted.read_file(&*self.open_shard(store, path, records.len())?, far, out),
-            _ => self.decode(&open(store, path)?, &wanted, out),
+            Compression::None if far && wanted.most() => self.decode(&listed.open(ALL)?, &wanted, out),
+            Compression::None => wanted.read_file(&*self.open_shard(listed, records.len())?, far, out),
+            _ => self.decode(&listed.open(ALL)?, &wanted, out),
         }
     }
 
+    /// How many of its first bytes to open a shard with; none where it is open.
+    pub(super) fn first(&self, listed: &Listed<'_>, records: &[u32], fields: &[usize]) -> Option<u64> {
+        if self.compression != Compression::None || self.wanted(listed.count, records, fields).most() {
+            return Some(ALL);
+        }
+        (!self.open.knows(listed.path)).then(|| few(listed))
+    }
+
+    fn wanted<'a>(&'a self, count: u64, records: &'a [u32], fields: &'a [usize]) -> Wanted<'a> {
+        Wanted { attributes: &self.attributes, records, fields, texts: &self.texts, count }
+    }
+
     /// The shard, open, from those that were read from last or anew.
-    fn open_shard(&self, store: &dyn Store, path: &RelPath, records: usize) -> Result<Arc<OpenShard>> {
-        self.open.get(path, || {
-            let file = open(store, path)?;
+    fn open_shard(&self, mut listed: Listed<'_>, records: usize) -> Result<Arc<OpenShard>> {
+        self.open.get(listed.path, || {
+            let file = listed.open(few(&listed))?;
             // A small shard is read whole. Else many records want what lies in front, a few only some of it.
             let first = match (file.size(), records) {
                 (0..=SMALL_SHARD, _) => file.size() as usize,
@@ -157,7 +160,7 @@ impl Fb {
             0 => &[0],
             _ => &[0, last],
         };
-        let wanted = Wanted { attributes: &self.attributes, records, fields: &fields, texts: &self.texts, count };
+        let wanted = self.wanted(count, records, &fields);
         if self.compression == Compression::None {
             let spans = wanted.spans(&mut Blocks::new(Shared(file.clone()), 0))?;
             for (i, span) in spans.iter().enumerate().filter(|(_, span)| !span.checked) {
@@ -195,6 +198,11 @@ impl Fb {
         }
         Ok(())
     }
+}
+
+/// How many first bytes of a shard to fetch where a few of its records are wanted: the tables lie there, or all of it.
+fn few(listed: &Listed<'_>) -> u64 {
+    SMALL_SHARD.min(listed.store.capabilities().round_trip)
 }
 
 /// What is asked of one shard.

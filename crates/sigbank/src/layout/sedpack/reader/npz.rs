@@ -1,6 +1,6 @@
 //! NumPy archives.
 
-use super::{FETCHED, KeptOpen, Rows, Shared, Whole, miscounted, open, refused};
+use super::{ALL, FETCHED, KeptOpen, Listed, Rows, Shared, Whole, miscounted, refused};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
@@ -107,20 +107,18 @@ impl Npz {
         self.compression == Compression::None
     }
 
-    pub(super) fn read(
-        &self,
-        store: &dyn Store,
-        path: &RelPath,
-        count: u64,
-        records: &[u32],
-        fields: &[usize],
-        out: &mut dyn RowSink,
-    ) -> Result<()> {
-        let shard = if self.random_access() {
-            self.open.get(path, || self.shard(near(store, open(store, path)?)?))?
-        } else {
-            Arc::new(self.shard(near(store, open(store, path)?)?)?)
+    /// How many of its first bytes to open it with; none where it is open.
+    pub(super) fn first(&self, listed: &Listed<'_>) -> Option<u64> {
+        (!self.random_access() || !self.open.knows(listed.path)).then_some(ALL)
+    }
+
+    pub(super) fn read(&self, mut listed: Listed<'_>, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let (path, count) = (listed.path, listed.count);
+        let open = |listed: &mut Listed<'_>| {
+            let file = listed.open(ALL)?;
+            self.shard(near(listed.store, file)?)
         };
+        let shard = if self.random_access() { self.open.get(path, || open(&mut listed))? } else { Arc::new(open(&mut listed)?) };
         // What is read here is handed out when this returns, so the checksums may be compared after it: then only the rest is read.
         let verify = out.goes_through_units() || (self.random_access() && shard.bytes <= SMALL);
         let mut shard = shard.shard.lock().unwrap_or_else(PoisonError::into_inner);

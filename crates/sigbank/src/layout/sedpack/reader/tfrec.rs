@@ -1,11 +1,10 @@
 //! TensorFlow records.
 
-use super::{CHUNK, Rows, miscounted, open};
+use super::{ALL, CHUNK, Listed, Rows, miscounted};
 use crate::error::{Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::structure::Structure;
-use crate::store::{Store, StoreFile};
-use crate::uri::RelPath;
+use crate::store::StoreFile;
 use sigbank_format::compress::{Compression, decoder, zlib_decoder};
 use sigbank_format::container::Places;
 use sigbank_format::container::tfrecord::Records;
@@ -39,18 +38,10 @@ impl TfRec {
     }
 
     /// Reads the shard from its beginning to its end: what stands behind the last record asked for is counted and checked too.
-    pub(super) fn read(
-        &self,
-        store: &dyn Store,
-        path: &RelPath,
-        count: u64,
-        records: &[u32],
-        fields: &[usize],
-        out: &mut dyn RowSink,
-    ) -> Result<()> {
-        let mut shard = self.records(open(store, path)?)?;
+    pub(super) fn read(&self, mut listed: Listed<'_>, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let mut shard = self.records(listed.open(ALL)?)?;
         let mut rows = Rows::new(out);
-        let done = self.decode(&mut shard, count, records.iter().copied(), fields, &mut rows);
+        let done = self.decode(&mut shard, listed.count, records.iter().copied(), fields, &mut rows);
         match (done, rows.refused) {
             (Err(_), Some(refused)) => Err(refused),
             (done, _) => done,

@@ -3,7 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
 use crate::layout::sedpack::lists::{FileInfo, ShardInfo};
-use crate::layout::sedpack::reader::Reader;
+use crate::layout::sedpack::reader::{Listed, Reader};
 use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
@@ -198,7 +198,7 @@ impl Examiner<'_> {
         let mut sink = Scratch(Vec::new());
         for first in (0..last).step_by(RECORDS as usize) {
             let records: Vec<u32> = (first..last.min(first.saturating_add(RECORDS as u32))).collect();
-            self.reader.read(self.store, path, count, &records, &fields, &mut sink)?;
+            self.reader.read(Listed { store: self.store, path, count, begun: None }, &records, &fields, &mut sink)?;
         }
         Ok(count)
     }
