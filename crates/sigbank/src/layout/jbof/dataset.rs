@@ -1,11 +1,12 @@
 //! The data set: its metadata and its items.
 
 use super::documents::{self, ITEMFORMAT};
+use super::hdf::HdfStore;
 use super::item::Item;
 use super::write::{self, Writer};
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, LocalStore, Store, exists};
+use crate::store::{DirEntry, LocalStore, Store, StoreFile, ZipStore, exists};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -43,6 +44,7 @@ pub(super) struct Inner {
     pub(super) store: Arc<dyn Store>,
     pub(super) root: Option<PathBuf>,
     pub(super) writer: Option<Writer>,
+    pub(super) hdf: Option<Arc<HdfStore>>,
 }
 
 impl Dataset {
@@ -67,10 +69,34 @@ impl Dataset {
         Self::opened(store, None)
     }
 
+    /// Opens the data set in an HDF5 file to read it: see [`hdf`](super::hdf).
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such file; those of [`HdfStore::open`].
+    pub fn open_hdf(path: &Path) -> Result<Self> {
+        Self::of_hdf(HdfStore::open(one_file(path)?)?)
+    }
+    /// Opens the data set in an HDF5 file, wherever that is.
+    ///
+    /// # Errors
+    /// None now.
+    pub fn of_hdf(store: HdfStore) -> Result<Self> {
+        let store = Arc::new(store);
+        let hdf = Some(Arc::clone(&store));
+        Ok(Self(Arc::new(Inner { store, root: None, writer: None, hdf })))
+    }
+    /// Opens the data set in a zip archive of its directory to read it, without unpacking.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such file, or no data set in it; those of [`ZipStore::open`].
+    pub fn open_zip(path: &Path) -> Result<Self> {
+        Self::open_store(Arc::new(ZipStore::open(one_file(path)?)?))
+    }
+
     fn opened(store: Arc<dyn Store>, root: Option<PathBuf>) -> Result<Self> {
         let found = exists(&*store, &RelPath::parse(ROOT)?)?;
         let location = store.location();
-        if found { Ok(Self(Arc::new(Inner { store, root, writer: None }))) } else { Err(nothing().at(location)) }
+        if found { Ok(Self(Arc::new(Inner { store, root, writer: None, hdf: None }))) } else { Err(nothing().at(location)) }
     }
 
     /// Opens the data set in a directory to read and write it, and puts right what killed processes left.
@@ -79,9 +105,10 @@ impl Dataset {
     /// Those of [`Dataset::open`]; `ReadOnly` where nothing can be written.
     pub fn open_to_write(root: &Path, durable: bool) -> Result<Self> {
         let read = Self::open(root)?;
-        let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable);
+        let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable)?;
         writer.recover_all()?;
-        Ok(Self(Arc::new(Inner { store: Arc::clone(&read.0.store), root: read.0.root.clone(), writer: Some(writer) })))
+        let (store, root) = (Arc::clone(&read.0.store), read.0.root.clone());
+        Ok(Self(Arc::new(Inner { store, root, writer: Some(writer), hdf: None })))
     }
 
     /// Creates an empty data set and opens it to write. It is visible as a whole.
@@ -242,7 +269,7 @@ impl Dataset {
         writer.delete_item(&names::item(name)?)
     }
 
-    fn writer(&self) -> Result<&Writer> {
+    pub(super) fn writer(&self) -> Result<&Writer> {
         self.0.writer()
     }
 }
@@ -254,6 +281,19 @@ impl Inner {
                 .at(self.store.location())
                 .remedy("open it to write (in Python: readonly=False)")
         })
+    }
+}
+
+/// A file, wherever links to it lead.
+fn one_file(path: &Path) -> Result<Arc<dyn StoreFile>> {
+    let located = |e: Error| e.at(path.display());
+    let real = std::fs::canonicalize(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => located(Error::not_found("there is no such file").remedy("check the path")),
+        _ => located(e.into()),
+    })?;
+    match (real.parent(), real.file_name().and_then(|name| name.to_str())) {
+        (Some(above), Some(name)) if real.is_file() => LocalStore::open(above)?.open_read(&RelPath::parse(name)?),
+        _ => Err(located(Error::invalid("a file is expected").remedy("check the path; a folder is opened as a data set itself"))),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sigbank_format::model::json::{Json, Limits};
+use std::borrow::Cow;
 
 /// The key of a data set's document that is not metadata.
 pub(super) const ITEMFORMAT: &str = "_itemformat";
@@ -38,15 +39,99 @@ fn parse(text: &[u8]) -> Result<Json> {
     let limits = Limits::default();
     let strict = Json::parse(text, &limits);
     let words = strict.is_err() && text.iter().any(|&byte| matches!(byte, b'N' | b'I'));
-    Ok(if words { Json::parse(&without_words(text), &limits).or(strict)? } else { strict? })
+    Ok(if words { Json::parse(&without_words(text, |_| "null".into()), &limits).or(strict)? } else { strict? })
 }
 
-fn without_words(text: &[u8]) -> Vec<u8> {
+/// A number that Python's JSON has and JSON has not. In a [`Value`] it is a text that no one has: its [`marker`](Word::marker).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Word {
+    Nan,
+    Infinity,
+    MinusInfinity,
+}
+
+impl Word {
+    const ALL: [Self; 3] = [Self::Nan, Self::Infinity, Self::MinusInfinity];
+    pub(super) fn marker(self) -> &'static str {
+        match self {
+            Self::Nan => "\0NaN",
+            Self::Infinity => "\0Infinity",
+            Self::MinusInfinity => "\0-Infinity",
+        }
+    }
+    fn text(self) -> &'static str {
+        self.marker().trim_start_matches('\0')
+    }
+    pub(super) fn of(marker: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|word| word.marker() == marker)
+    }
+    pub(super) fn number(self) -> f64 {
+        match self {
+            Self::Nan => f64::NAN,
+            Self::Infinity => f64::INFINITY,
+            Self::MinusInfinity => f64::NEG_INFINITY,
+        }
+    }
+    /// That of a number that is not finite.
+    pub(super) fn of_number(number: f64) -> Self {
+        match number {
+            _ if number.is_nan() => Self::Nan,
+            _ if number > 0.0 => Self::Infinity,
+            _ => Self::MinusInfinity,
+        }
+    }
+}
+
+/// The object of a document, its words as markers.
+pub(super) fn with_words(text: &[u8]) -> Result<Map<String, Value>> {
+    match Json::parse(text, &Limits::default()) {
+        Ok(json) => object(json.as_str().as_bytes()),
+        Err(_) => object(&without_words(text, |word| format!("\"\\u0000{}\"", word.text()).into())),
+    }
+}
+
+/// A value's compact text, its markers as words.
+pub(super) fn compact(value: Value) -> Result<String> {
+    Ok(unmarked(Json::from_value(&value)?.as_str()))
+}
+
+/// An object as a document of the reference's form (see [`write`]), its markers as words.
+pub(super) fn rendered(object: Map<String, Value>) -> Result<Vec<u8>> {
+    let mut text = String::new();
+    Json::from_value(&Value::Object(object))?.write_indented(&mut text);
+    Ok(ascii(&unmarked(&text)))
+}
+
+fn unmarked(text: &str) -> String {
+    let mut text = text.to_owned();
+    if text.contains("\"\\u0000") {
+        for word in Word::ALL {
+            let marker = format!("\"\\u0000{}\"", word.text());
+            let parts: Vec<&str> = text.split(&marker).collect();
+            let mut replaced = String::new();
+            for (i, part) in parts.iter().enumerate() {
+                if i > 0 {
+                    // A key is no number.
+                    replaced.push_str(if part.starts_with(':') { &marker } else { word.text() });
+                }
+                replaced.push_str(part);
+            }
+            text = replaced;
+        }
+    }
+    text
+}
+
+fn without_words(text: &[u8], instead: impl Fn(Word) -> Cow<'static, str>) -> Vec<u8> {
     let (mut out, mut rest, mut quoted) = (Vec::with_capacity(text.len()), text, false);
     while let Some((&byte, after)) = rest.split_first() {
-        let word = [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| !quoted && rest.starts_with(word));
+        let word = Word::ALL.into_iter().find(|word| !quoted && rest.starts_with(word.text().as_bytes()));
+        let other;
         let (kept, next) = match (word, byte) {
-            (Some(word), _) => (&b"null"[..], rest.get(word.len()..)),
+            (Some(word), _) => {
+                other = instead(word);
+                (other.as_bytes(), rest.get(word.text().len()..))
+            }
             (_, b'\\') if quoted => (rest.get(..2).unwrap_or(rest), rest.get(2..)),
             _ => {
                 quoted ^= byte == b'"';
@@ -86,9 +171,7 @@ pub(super) fn write<'a>(metadata: &Json, ours: impl IntoIterator<Item = (&'a str
         }
     }
     object.extend(ours.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    let mut text = String::new();
-    Json::from_value(&Value::Object(object))?.write_indented(&mut text);
-    Ok(ascii(&text))
+    rendered(object)
 }
 
 /// Every character outside of printable ASCII as its escape. Such ones stand in strings only.

@@ -9,9 +9,9 @@ use crate::store::{DirEntry, ReadAt, StoreFile, exists};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sigbank_format::array::{self, ArrayReader, Format, Options, mat};
-use sigbank_format::model::DType;
+use sigbank_format::array::{self, ArrayReader, Encoded, Format, Options, mat};
 use sigbank_format::model::json::Json;
+use sigbank_format::model::{Array, ByteOrder, DType};
 use std::sync::Arc;
 
 /// The ending of an array's document.
@@ -113,6 +113,7 @@ impl Item {
             text,
             kept,
             inner: Arc::clone(&self.inner),
+            item: self.name.clone(),
             name: name.to_owned(),
             path: self.dir()?.join(&file)?,
             metadata: Json::from_value(&Value::Object(document))?,
@@ -195,7 +196,35 @@ pub struct Kept {
 }
 
 impl Kept {
-    fn json(&self) -> Value {
+    /// What the file that was made of an array does not hold of it.
+    ///
+    /// # Errors
+    /// `Corrupt` where the file is none of the format.
+    ///
+    /// ```
+    /// use sigbank::format::array::{self, EncodeOptions, Format};
+    /// use sigbank::format::model::Array;
+    /// use sigbank::layout::jbof::Kept;
+    /// let flags = Array::new("bool".parse()?, vec![3], vec![1, 0, 1].into())?;
+    /// let file = array::encode(Format::Mat, &flags, &EncodeOptions { name: "flags", ..Default::default() })?;
+    /// assert_eq!(Kept::of(Format::Mat, &flags, &file, "flags")?.unwrap().shape, [3]);
+    /// # Ok::<(), sigbank::Error>(())
+    /// ```
+    pub fn of(format: Format, array: &Array, file: &Encoded, name: &str) -> Result<Option<Self>> {
+        let shape = array.shape().to_vec();
+        match (format, file.parts.first()) {
+            (Format::Npy, _) => Ok(None),
+            (Format::Mat, Some(bytes)) => {
+                let reader = mat::open(Arc::new(bytes.clone()), name)?;
+                let native = array.dtype().clone().with_order(ByteOrder::Little);
+                let dtype = (reader.info().dtype != native).then_some(native);
+                Ok((dtype.is_some() || reader.info().shape != shape).then_some(Self { shape, dtype }))
+            }
+            // One channel is read as (frames,).
+            _ => Ok(matches!(shape[..], [_, 1]).then_some(Self { shape, dtype: None })),
+        }
+    }
+    pub(super) fn json(&self) -> Value {
         match &self.dtype {
             Some(dtype) => json!({"shape": self.shape, "dtype": dtype.to_string()}),
             None => json!({"shape": self.shape}),
@@ -218,6 +247,7 @@ impl Kept {
 #[derive(Debug, Clone)]
 pub struct ArrayEntry {
     inner: Arc<Inner>,
+    item: String,
     name: String,
     path: RelPath,
     metadata: Json,
@@ -249,6 +279,20 @@ impl ArrayEntry {
     /// Its file, as people know it.
     pub fn location(&self) -> String {
         self.inner.store.locate(&self.path)
+    }
+    /// The name of its file; in an HDF5 file, that of the file that it was exported from.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn stored_name(&self) -> Result<String> {
+        match &self.inner.hdf {
+            Some(hdf) => hdf.stored_name(&self.item, &self.name),
+            None => Ok(self.path.file_name().to_owned()),
+        }
+    }
+    /// Whether it is in an HDF5 file.
+    pub(super) fn is_of_hdf(&self) -> bool {
+        self.inner.hdf.is_some()
     }
     /// The file's format, by its extension; the content decides where it says another.
     ///

@@ -32,6 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod area;
 mod contents;
 mod dataset;
 mod describe;
@@ -40,6 +41,7 @@ mod documents;
 mod hash;
 pub mod hdf;
 mod item;
+mod lock;
 mod names;
 mod scan;
 mod source;

@@ -24,7 +24,7 @@ fn fresh() -> (tempfile::TempDir, Dataset) {
 fn names_below(root: &Path) -> Vec<String> {
     let store = LocalStore::open(root).unwrap();
     let mut names: Vec<String> = store.list(None).unwrap().map(|entry| entry.unwrap().path.to_string()).collect();
-    names.retain(|name| !name.ends_with("/lock"));
+    names.retain(|name| !name.starts_with("__pycache__/"));
     names.sort();
     names
 }
@@ -118,11 +118,8 @@ fn what_a_killed_process_left_is_seen_by_nobody_and_put_right() {
     item.add_array("kept", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
     let hash = dataset.hash(1).unwrap();
     let note = "a\nx\nx.npy\n";
-    let lock = {
-        use sha2::Digest;
-        let digest: String = sha2::Sha256::digest("a").iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        root.join(format!("__pycache__/sigbank/store/{digest}.lock"))
-    };
+    let lock = root.join("__pycache__/sigbank/store").join(super::lock::file_name(&crate::uri::RelPath::parse("a").unwrap()));
+    let noted = || std::fs::metadata(&lock).is_ok_and(|found| found.len() > 0);
     // What lies there, and whether the array is there then.
     for (data_file, document, there) in [(false, false, false), (true, false, false), (true, true, true)] {
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
@@ -138,7 +135,7 @@ fn what_a_killed_process_left_is_seen_by_nobody_and_put_right() {
         assert_eq!(read.item("a").unwrap().has_array("x").unwrap(), there);
         // Nobody else is at work, so the next to open it for writing clears up.
         let again = Dataset::open_to_write(&root, false).unwrap();
-        assert_eq!((root.join("a/x.npy").exists(), lock.exists()), (there, false));
+        assert_eq!((root.join("a/x.npy").exists(), noted()), (there, false));
         let item = again.item("a").unwrap();
         if !there {
             let x = item.add_array("x", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap();
@@ -154,7 +151,7 @@ fn what_a_killed_process_left_is_seen_by_nobody_and_put_right() {
     std::fs::write(root.join("a/y.npy"), &data).unwrap();
     let e = item.add_array("y", &ArrayFile::new("npy", &[&data]), &Json::EMPTY).unwrap_err();
     assert!(e.code() == Code::AlreadyExists && e.to_string().contains("belongs to no array"), "{e}");
-    assert!(root.join("a/y.npy").exists() && !lock.exists());
+    assert!(root.join("a/y.npy").exists() && !noted());
 }
 
 #[test]

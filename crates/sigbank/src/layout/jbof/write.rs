@@ -1,18 +1,18 @@
 //! Adding and deleting, each in one step, on a local disk.
 //!
 //! Below [`AREA`], which every reader skips: `items/<random>` is an item that is being filled, to be renamed as a whole; `store/` holds the
-//! locks, one an item. Who adds or deletes an array holds its item's lock, and notes the array in it. The data file takes its name first, and
-//! goes last: the `.json` makes it an array. So whatever instant a writer is killed at, its note tells the next one which data file
+//! locks and what is not yet whole. Who adds or deletes an array holds its item's lock, and notes the array in it. The data file comes first, and
+//! goes last: the `.json`, which comes whole, makes it an array. So whatever instant a writer is killed at, its note tells the next one which data file
 //! belongs to nobody.
 
+use super::area::{Area, Staged, unlink};
+use super::lock::{self, Lock, Locks};
 use super::names::SKIPPED;
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
-use crate::store::local::NotedLock;
-use crate::store::{LocalStore, Store, busy, exists, poll};
+use crate::store::{LocalStore, Store};
 use crate::uri::RelPath;
-use sha2::{Digest, Sha256};
-use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ const AREA: &str = "__pycache__/sigbank";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Items that nobody has finished after so long are a killed writer's.
 const ABANDONED: Duration = Duration::from_secs(3600);
+/// Files of up to so many bytes are written while the lock is held.
+const SMALL: usize = 1 << 20;
 
 /// The data file of a new array: its format's extension and its bytes, in parts.
 ///
@@ -67,12 +69,16 @@ pub(super) fn private(store: LocalStore) -> Result<LocalStore> {
 #[derive(Debug)]
 pub(super) struct Writer {
     store: Arc<LocalStore>,
+    area: Area,
+    locks: Locks,
     durable: bool,
 }
 
 impl Writer {
-    pub(super) fn new(store: Arc<LocalStore>, durable: bool) -> Self {
-        Self { store, durable }
+    pub(super) fn new(store: Arc<LocalStore>, durable: bool) -> Result<Self> {
+        let area = RelPath::parse(AREA)?;
+        let area = Area::new(Arc::clone(&store), area.join("items")?, area.join("store")?);
+        Ok(Self { store, area, locks: Locks::default(), durable })
     }
 
     fn flush(&self, paths: &[RelPath]) -> Result<()> {
@@ -80,22 +86,15 @@ impl Writer {
     }
 
     pub(super) fn add_item(&self, item: &RelPath, document: &[u8]) -> Result<()> {
-        let taken = || Error::already_exists(format!("there is an item {item} already")).at(self.store.location());
-        if exists(&*self.store, &item.join(ROOT)?)? {
-            return Err(taken());
-        }
-        let staged = RelPath::parse(&format!("{AREA}/items/{}", uuid::Uuid::new_v4()))?;
-        let filled = (|| {
-            let path = staged.join(ROOT)?;
-            self.store.create(&path, &[document])?;
-            self.flush(&[path])
-        })();
-        let published = filled.and_then(|()| self.store.publish_dir(&staged, item));
-        published.map_err(|e| {
+        let staged = self.area.stage_item(ROOT, document).map_err(|e| e.at(self.store.locate(item)))?;
+        self.flush(&[staged.join(ROOT)?])?;
+        self.area.publish_item(&staged, item).map_err(|e| {
             let _ = self.store.delete_dir(&staged);
             match e.code() {
-                Code::AlreadyExists => taken(),
-                _ => e,
+                Code::AlreadyExists => {
+                    Error::already_exists(format!("there is an item {item} already")).at(self.store.location())
+                }
+                _ => e.at(self.store.locate(item)),
             }
         })?;
         self.flush(&[item.join(ROOT)?])
@@ -104,17 +103,23 @@ impl Writer {
     pub(super) fn delete_item(&self, item: &RelPath) -> Result<()> {
         let lock = self.lock(item)?;
         self.store.delete_dir(item)?;
-        lock.retire();
+        lock.finished();
         Ok(())
     }
 
     /// Keeps other writers of the item out, and puts right what a killed one left.
-    fn lock(&self, item: &RelPath) -> Result<NotedLock> {
-        let name = lock_name(item);
-        let lock = poll(PATIENCE, || self.store.try_lock_noted(&name))?;
-        let lock = lock.ok_or_else(|| busy(PATIENCE).at(self.store.locate_lock(&name)))?;
+    fn lock(&self, item: &RelPath) -> Result<Lock<'_>> {
+        let lock = self.locks.take(item, PATIENCE, || self.area.private());
+        let lock = lock.map_err(|e| e.at(self.store.locate(item)))?;
         self.recover(lock.left())?;
         Ok(lock)
+    }
+
+    /// The directory of an item that is there.
+    fn open(&self, item: &RelPath) -> Result<OwnedFd> {
+        let missing = || Error::not_found(format!("there is no item {item}")).at(self.store.location()).remedy("add it first");
+        let dir = self.store.dir(item).map_err(|e| if e.code() == Code::NotFound { missing() } else { e })?;
+        if has(&dir, ROOT)? { Ok(dir) } else { Err(missing()) }
     }
 
     pub(super) fn add_array(
@@ -125,116 +130,101 @@ impl Writer {
         file: &ArrayFile<'_>,
         document: &[u8],
     ) -> Result<()> {
-        let lock = self.lock(item)?;
-        let (data, json) = (item.join(file_name)?, document_of(item, name)?);
-        let added = (|| {
-            // Else adding would make it.
-            if !exists(&*self.store, &item.join(ROOT)?)? {
-                return Err(Error::not_found(format!("there is no item {item}"))
-                    .at(self.store.location())
-                    .remedy("add it first"));
+        let located = |e: Error| e.at(self.store.locate(item));
+        let (data, json) = (item.join(file_name)?, item.join(&format!("{name}.json"))?);
+        // What takes long is written before others are kept out.
+        let staged = match &file.bytes {
+            Bytes::CopyOf(path) => Some(self.area.stage_copy(path)?),
+            Bytes::Parts(parts) if self.durable || parts.iter().map(|part| part.len()).sum::<usize>() > SMALL => {
+                Some(self.area.stage(parts, self.durable).map_err(located)?)
             }
-            let taken = |what: &str| Error::already_exists(format!("there is {what} already"));
-            if exists(&*self.store, &json)? {
-                return Err(taken(&format!("an array {name:?}")).at(self.store.locate(item)));
-            }
-            let claimed = match &file.bytes {
-                Bytes::Parts(parts) => {
-                    lock.note(&note(item, name, file_name), self.durable)?;
-                    self.store.create(&data, parts)
-                }
-                Bytes::CopyOf(path) => self.copy(path, &data, || lock.note(&note(item, name, file_name), self.durable)),
-            };
-            claimed.map_err(|e| match e.code() {
-                Code::AlreadyExists => {
-                    // It is not ours to take away.
-                    let _ = lock.note(b"", self.durable);
-                    let remedy = "give the array another name, or move the file away";
-                    taken("a file that belongs to no array").at(self.store.locate(&data)).remedy(remedy)
-                }
-                _ => e,
-            })?;
-            self.flush(std::slice::from_ref(&data))?;
-            self.store.create(&json, &[document])?;
-            self.flush(&[data.clone(), json.clone()])
-        })();
-        if added.is_err() {
-            // What failed leaves nothing behind; where even that fails, the note stays for the next writer.
-            self.undo(&lock, item, name, &data)?;
+            Bytes::Parts(_) => None,
+        };
+        let mut lock = self.lock(item)?;
+        let dir = self.open(item)?;
+        let taken = |what: &str| Error::already_exists(format!("there is {what} already"));
+        if has(&dir, json.file_name())? {
+            return Err(taken(&format!("an array {name:?}")).at(self.store.locate(item)));
         }
-        lock.retire();
+        lock.note(&note(item, name, file_name), self.durable)?;
+        let added = self.fill(&dir, file_name, file, staged).map_err(|e| match e.code() {
+            Code::AlreadyExists => {
+                // It is not ours to take away.
+                lock.clear();
+                let remedy = "give the array another name, or move the file away";
+                taken("a file that belongs to no array").at(self.store.locate(&data)).remedy(remedy)
+            }
+            _ => e.at(self.store.locate(&data)),
+        });
+        let added = added.and_then(|()| {
+            self.flush(std::slice::from_ref(&data))?;
+            let json_located = |e: Error| e.at(self.store.locate(&json));
+            let staged = self.area.stage(&[document], self.durable).map_err(json_located)?;
+            staged.publish(&dir, json.file_name()).map_err(|e| match e.code() {
+                Code::AlreadyExists => taken(&format!("an array {name:?}")).at(self.store.locate(item)),
+                _ => json_located(e),
+            })?;
+            self.flush(&[data.clone(), json.clone()])
+        });
+        // What failed leaves nothing behind; where even that fails, the note stays for the next writer.
+        if added.is_err() && lock.noted() && !has(&dir, json.file_name())? {
+            unlink(&dir, file_name)?;
+        }
+        lock.finished();
         added
     }
 
-    /// Takes the data file of an array away that did not come about, if the lock's note says that it is ours.
-    fn undo(&self, lock: &NotedLock, item: &RelPath, name: &str, data: &RelPath) -> Result<()> {
-        match lock.noted()? && !exists(&*self.store, &document_of(item, name)?)? {
-            true => self.store.delete(data),
-            false => Ok(()),
-        }
-    }
-
-    /// `before` is done before the copy gets its name.
-    fn copy(&self, from: &Path, to: &RelPath, before: impl FnOnce() -> Result<()>) -> Result<()> {
-        let located = |e: std::io::Error| Error::from(e).at(from.display());
-        let mut source = std::fs::File::open(from).map_err(located)?;
-        let mut new = self.store.write_new(to)?;
-        let mut block = vec![0; 1 << 20];
-        loop {
-            let n = std::io::Read::read(&mut source, &mut block).map_err(located)?;
-            match block.get(..n) {
-                Some(bytes) if n > 0 => new.write_all(bytes).map_err(|e| Error::from(e).at(self.store.locate(to)))?,
-                _ => {
-                    before()?;
-                    return new.commit();
-                }
-            }
+    /// The data file, under its name. What fails may leave a part.
+    fn fill(&self, dir: &OwnedFd, name: &str, file: &ArrayFile<'_>, staged: Option<Staged>) -> Result<()> {
+        match (staged, &file.bytes) {
+            (Some(staged), _) => staged.publish(dir, name),
+            (None, Bytes::Parts(parts)) => super::area::write(dir, name, parts).map(drop),
+            (None, Bytes::CopyOf(_)) => Ok(()), // Always staged.
         }
     }
 
     pub(super) fn delete_array(&self, item: &RelPath, name: &str, data: &RelPath) -> Result<()> {
-        let lock = self.lock(item)?;
-        let json = document_of(item, name)?;
-        if !exists(&*self.store, &json)? {
+        let mut lock = self.lock(item)?;
+        let json = format!("{name}.json");
+        let dir = self.open(item)?;
+        if !has(&dir, &json)? {
             return Err(Error::not_found(format!("there is no array {name:?}")).at(self.store.locate(item)));
         }
         lock.note(&note(item, name, data.file_name()), self.durable)?;
-        self.store.delete(&json)?;
-        self.store.delete(data)?;
-        lock.retire();
+        unlink(&dir, &json)?;
+        unlink(&dir, data.file_name())?;
+        lock.finished();
         Ok(())
     }
 
     /// Takes the data file away that a killed process left, according to its note. The caller holds the lock.
     fn recover(&self, left: &[u8]) -> Result<()> {
         let Some((item, name, file)) = noted(left) else { return Ok(()) };
-        match exists(&*self.store, &document_of(&item, &name)?)? {
-            true => Ok(()),
-            false => self.store.delete(&item.join(&file)?),
-        }
+        let dir = match self.store.dir(&item) {
+            Err(e) if e.code() == Code::NotFound => return Ok(()),
+            other => other?,
+        };
+        if has(&dir, &format!("{name}.json"))? { Ok(()) } else { unlink(&dir, &file).map_err(|e| e.at(self.store.locate(&item))) }
     }
 
     /// What killed processes left of any item.
     pub(super) fn recover_all(&self) -> Result<()> {
-        for name in self.store.lock_names()? {
-            // Where the lock is held, another writer is at work.
-            if let Some(lock) = self.store.try_lock_noted(&name)? {
-                self.recover(lock.left())?;
-                lock.retire();
-            }
+        for lock in self.locks.left(|| self.area.private()) {
+            let lock = lock?;
+            self.recover(lock.left())?;
+            lock.finished();
         }
         self.store.delete_dirs_older_than(&RelPath::parse(AREA)?.join("items")?, ABANDONED)?;
         self.store.sweep(ABANDONED).map(|_| ())
     }
 }
 
-fn document_of(item: &RelPath, array: &str) -> Result<RelPath> {
-    item.join(&format!("{array}.json"))
-}
-
-/// A lock's file has a name of its own, since an item's may be as long as a file's can be.
-fn lock_name(item: &RelPath) -> String {
-    Sha256::digest(item.as_str()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+fn has(dir: &OwnedFd, name: &str) -> Result<bool> {
+    match rustix::fs::statat(dir, name, rustix::fs::AtFlags::empty()) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(false),
+        Err(e) => Err(std::io::Error::from(e).into()),
+    }
 }
 
 /// What a writer notes: the array that it adds or deletes, and its data file. Names have no line feeds.
@@ -252,7 +242,7 @@ fn noted(text: &[u8]) -> Option<(RelPath, String, String)> {
 /// The data file of an item that is being added or deleted, or was when its writer was killed; the item's own `.json` files say
 /// whether it is one of an array.
 pub(super) fn underway(store: &dyn Store, item: &RelPath) -> Result<Option<String>> {
-    let lock = RelPath::parse(AREA)?.join(&format!("store/{}.lock", lock_name(item)))?;
+    let lock = RelPath::parse(AREA)?.join(&format!("store/{}", lock::file_name(item)))?;
     match store.get_at_most(&lock, 1 << 16) {
         Ok(text) => Ok(noted(&text).filter(|(of, ..)| of == item).map(|(.., file)| file)),
         Err(e) if e.code() == Code::NotFound => Ok(None),

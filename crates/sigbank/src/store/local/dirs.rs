@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
 impl LocalStore {
@@ -76,6 +77,15 @@ impl LocalStore {
             }
         }
         Ok(())
+    }
+
+    /// A directory, open: it stays the same one when it is renamed. What is done in it is past the store's own checks of names.
+    pub(crate) fn dir(&self, dir: &RelPath) -> Result<OwnedFd> {
+        self.root.open_dir(Some(dir)).map_err(|e| e.at(self.locate(dir)))
+    }
+    /// As [`LocalStore::dir`], of the root too, made where it is not there.
+    pub(crate) fn make_dir(&self, dir: Option<&RelPath>) -> Result<OwnedFd> {
+        self.root.make_dir(dir).map_err(|e| e.at(dir.map_or_else(|| self.location(), |dir| self.locate(dir))))
     }
 
     /// Takes the lock of this name as [`Store::try_lock`] does, with what a killed holder noted in it.
