@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any, final, overload
 
 import numpy as np
@@ -304,7 +305,31 @@ __all__ += [
     "signal_write_shard",
 ]
 
-__all__ += ["JbofDataset", "MappedFile"]
+__all__ += ["JbofDataset", "MappedFile", "MetadataTable", "check_expression"]
+
+def check_expression(expression: str) -> str:
+    """The expression in its one form."""
+
+@final
+class MetadataTable:
+    """What is known of many records, as columns."""
+
+    @staticmethod
+    def from_json(records: Iterable[tuple[str, str]]) -> MetadataTable:
+        """A table of ids and metadata, each the JSON text of an object."""
+    @staticmethod
+    def open(path: str | PathLike[str]) -> MetadataTable:
+        """Opens what `save` kept, or the index of a data set; what is kept is read when it is asked for."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Keeps it in a Parquet file."""
+    def find(self, expression: str) -> list[str]:
+        """The ids of the records for which an expression holds."""
+    def count(self, expression: str) -> int:
+        """How many records there are for which an expression holds."""
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it takes."""
+    def __len__(self) -> int: ...
 
 @final
 class MappedFile:
@@ -317,6 +342,13 @@ class JbofDataset:
     @staticmethod
     def open(path: str | PathLike[str], readonly: bool, durable: bool) -> JbofDataset:
         """Opens a data set in a directory."""
+    @staticmethod
+    def open_file(path: str | PathLike[str], hdf: bool) -> JbofDataset:
+        """Opens a data set in a file to read it: of HDF5, or else a zip archive."""
+    def to_hdf(self, path: str | PathLike[str]) -> None:
+        """Writes all to an HDF5 file."""
+    def to_folder(self, path: str | PathLike[str]) -> JbofDataset:
+        """Makes a folder of all, and opens it to write."""
     @staticmethod
     def create(path: str | PathLike[str], metadata: Any, itemformat: str | None, durable: bool) -> JbofDataset:
         """Creates an empty data set."""
@@ -347,6 +379,13 @@ class JbofDataset:
         """The document of an item's metadata as it stands."""
     def find(self, query: list[tuple[str, list[Any]]], limit: int | None) -> list[tuple[str, bytes, bool]]:
         """The items whose metadata have, for each key, one of the values given for it: names, documents, and whether that is certain."""
+    @staticmethod
+    def check(expression: str) -> None:
+        """Refuses an expression that cannot be read."""
+    def select(self, expression: str, limit: int | None) -> tuple[list[tuple[str, bytes, bool]], list[str]]:
+        """The items for which an expression holds, as `find` gives them, and what is to be warned of."""
+    def write_index(self, fields: bool) -> Path:
+        """Brings the index up to date, with the arrays' dtypes and shapes where `fields` says so; gives its path."""
     def array_names(self, item: str) -> list[str]:
         """The names of an item's arrays, sorted."""
     def has_array(self, item: str, name: str) -> bool:

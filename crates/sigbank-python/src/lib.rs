@@ -6,6 +6,7 @@ mod errors;
 mod give;
 mod iterate;
 mod jbof;
+mod query;
 mod sedpack;
 mod signal;
 mod tools;
@@ -36,6 +37,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tools::checksum, m)?)?;
     m.add_function(wrap_pyfunction!(tools::checksum_file, m)?)?;
     m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)?;
+    m.add_class::<query::MetadataTable>()?;
+    m.add_function(wrap_pyfunction!(query::check_expression, m)?)?;
     jbof::register(m)?;
     signal::register(m)
 }

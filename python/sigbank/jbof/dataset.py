@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,6 +146,56 @@ class DataSet:
             item = Item._of(self, name, document)
             if certain or _matches(item.metadata, wanted):
                 yield item
+
+    def find(self, expression: str) -> Iterator[Item]:
+        """The items for which an expression holds, sorted by name: `find("snr > 10 and speaker in ['a', 'b']")`.
+
+        An expression compares (`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`), looks into texts and lists (`contains`, `startswith`, `endswith`,
+        `like 'a%'`, `matches '^a'`) and joins with `and`, `or`, `not`. Metadata are `key`, `a.b`, `a['odd key']`, `a[0]`; `id` is the item's name;
+        `exists(key)` and `has(array)` ask whether they are there; `array@shape[0]`, `array@dtype`, `array@length`, `array@ndim` and
+        `array@sample_rate` ask for arrays without reading them. A key that an item lacks makes a comparison false, `!=` too.
+
+        The search itself runs when the first item is asked for. For some hundred items it leaves an index in the data set's
+        `__pycache__`, where writing is permitted, so that the next program need not read each item; it is used for what still
+        stands, as the times of the files tell. The environment variable `SIGBANK_INDEX` is `use` to have none written, `ignore` for
+        none at all.
+
+        Raises:
+            InvalidError: (a TypeError) the expression cannot be read; the message points at the place.
+            CorruptError: (a ValueError) when the search comes to an item whose metadata are damaged.
+
+        Warns:
+            UserWarning: of a key or array that no item has, and of a damaged index, which is made anew.
+        """
+        self._native.check(expression)
+        return self._selected(expression, None)
+
+    def find_one(self, expression: str) -> Item | None:
+        """The first item that `find` would give, or None."""
+        self._native.check(expression)
+        return next(self._selected(expression, 1), None)
+
+    def _selected(self, expression: str, limit: int | None) -> Iterator[Item]:
+        found, warned = self._native.select(expression, limit)
+        for message in warned:
+            warnings.warn(f"{self._native.path}: {message}", UserWarning, stacklevel=3)
+        for name, document, certain in found:
+            item = Item._of(self, name, document)
+            if not certain:
+                raise errors.CorruptError(f"{item._path}: the metadata are no JSON: restore the file, or delete the item")
+            yield item
+
+    def index(self, arrays: bool = False) -> str:
+        """Brings the index up to date and gives its path: a Parquet file that DuckDB, polars and pandas read too. Searching does this by itself.
+
+        Args:
+            arrays: whether dtypes and shapes of arrays go in too.
+
+        Raises:
+            ReadOnlyError, StorageError: it cannot be written.
+            UnsupportedError: (a ValueError) the data set is in one file.
+        """
+        return os.fspath(self._native.write_index(arrays))
 
     def calculate_hash(self) -> str:
         """The hex MD5 of all items (not of the data set's own metadata), as the `jbof` package computes it."""

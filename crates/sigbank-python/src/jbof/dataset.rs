@@ -5,7 +5,9 @@ use super::{arrays, json};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use sigbank::layout::jbof::{Catalog, Creation, Dataset, Item};
+use sigbank::layout::jbof::{hdf, Creation, Dataset, Item};
+use sigbank::query::Expr;
+use sigbank::query::jbof::{Catalog, Hit, Keep, Odd};
 use sigbank::{Error, Result};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -15,12 +17,49 @@ use std::sync::{Mutex, PoisonError};
 pub struct JbofDataset {
     pub core: Dataset,
     /// The metadata of all items as of the last search.
-    catalog: Mutex<Catalog>,
+    catalog: Mutex<Option<Catalog>>,
 }
+
+/// An item that a search found: its name, its document, and whether the core is certain that it is meant.
+type Found<'py> = (String, Bound<'py, PyBytes>, bool);
 
 impl JbofDataset {
     pub fn of(core: Dataset) -> Self {
         Self { core, catalog: Mutex::default() }
+    }
+
+    /// Runs without the GIL, with what is known of the items.
+    fn with_catalog<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&Dataset, &mut Catalog) -> Result<T> + Send) -> PyResult<T> {
+        self.run(py, |core| {
+            let mut held = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut catalog = match held.take() {
+                Some(catalog) => catalog,
+                None => Catalog::new(Keep::chosen()?),
+            };
+            let done = work(core, &mut catalog);
+            *held = Some(catalog);
+            done
+        })
+    }
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        expr: &Expr,
+        odd: Odd,
+        limit: Option<usize>,
+    ) -> PyResult<(Vec<Found<'py>>, Vec<String>)> {
+        let (found, warnings) = self.with_catalog(py, |core, catalog| {
+            catalog.refresh(core, expr, 0)?;
+            let item = |hit: Hit| {
+                let document = catalog.document(hit.row)?.to_vec();
+                Ok((catalog.table().id(hit.row).to_owned(), document, hit.certain))
+            };
+            let found = catalog.find(expr, odd, limit)?.into_iter().map(item).collect::<Result<Vec<_>>>()?;
+            let unknown = if odd == Odd::Expr { catalog.unknown(expr)? } else { Vec::new() };
+            let warnings = catalog.take_warning().into_iter().chain(unknown.iter().map(ToString::to_string));
+            Ok((found, warnings.collect()))
+        })?;
+        Ok((found.into_iter().map(|(name, text, certain)| (name, PyBytes::new(py, &text), certain)).collect(), warnings))
     }
 
     /// Runs without the GIL.
@@ -39,6 +78,20 @@ impl JbofDataset {
     fn open(py: Python<'_>, path: PathBuf, readonly: bool, durable: bool) -> PyResult<Self> {
         let open = || if readonly { Dataset::open(&path) } else { Dataset::open_to_write(&path, durable) };
         py.detach(open).map(Self::of).map_err(raise)
+    }
+    /// Opens a data set in a file to read it: of HDF5, or else a zip archive.
+    #[staticmethod]
+    fn open_file(py: Python<'_>, path: PathBuf, hdf: bool) -> PyResult<Self> {
+        let open = || if hdf { Dataset::open_hdf(&path) } else { Dataset::open_zip(&path) };
+        py.detach(open).map(Self::of).map_err(raise)
+    }
+    /// Writes all to an HDF5 file.
+    fn to_hdf(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.run(py, |core| hdf::export(core, &path))
+    }
+    /// Makes a folder of all, and opens it to write.
+    fn to_folder(&self, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        self.run(py, |core| hdf::import(core, &path)).map(Self::of)
     }
     /// Creates an empty data set.
     #[staticmethod]
@@ -116,7 +169,7 @@ impl JbofDataset {
         py: Python<'py>,
         query: Vec<(String, Vec<Bound<'py, PyAny>>)>,
         limit: Option<usize>,
-    ) -> PyResult<Vec<(String, Bound<'py, PyBytes>, bool)>> {
+    ) -> PyResult<Vec<Found<'py>>> {
         let wanted = query
             .iter()
             .map(|(key, values)| {
@@ -124,26 +177,27 @@ impl JbofDataset {
                 Ok((key.clone(), of_json.map(|value| json::json(value, key)).collect::<PyResult<Vec<_>>>()?))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let found = py.detach(|| {
-            let mut catalog = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
-            catalog.refresh(&self.core, 0)?;
-            let mut left = limit.unwrap_or(usize::MAX);
-            let mut found = Vec::new();
-            for item in catalog.items() {
-                if left == 0 {
-                    break;
-                }
-                let certain = match item.matches(&wanted) {
-                    Some(false) => continue,
-                    Some(true) => true,
-                    None => wanted.is_empty(),
-                };
-                left -= usize::from(certain);
-                found.push((item.name().to_owned(), item.document_text().to_vec(), certain));
-            }
-            Ok(found)
-        });
-        Ok(found.map_err(raise)?.into_iter().map(|(name, text, certain)| (name, PyBytes::new(py, &text), certain)).collect())
+        let mut found = self.search(py, &Expr::any_of(&wanted), Odd::Caller, limit)?.0;
+        found.iter_mut().for_each(|(.., certain)| *certain |= wanted.is_empty());
+        Ok(found)
+    }
+
+    /// Refuses an expression that cannot be read.
+    #[staticmethod]
+    fn check(expression: &str) -> PyResult<()> {
+        expression.parse::<Expr>().map(drop).map_err(raise)
+    }
+
+    /// The items for which an expression holds, as `find` gives them, and what is to be warned of. Those that are not certain have damaged
+    /// documents.
+    fn select<'py>(&self, py: Python<'py>, expression: &str, limit: Option<usize>) -> PyResult<(Vec<Found<'py>>, Vec<String>)> {
+        let expr: Expr = expression.parse().map_err(raise)?;
+        self.search(py, &expr, Odd::Expr, limit)
+    }
+
+    /// Brings the index up to date, with the arrays' dtypes and shapes where `fields` says so; gives its path.
+    fn write_index(&self, py: Python<'_>, fields: bool) -> PyResult<PathBuf> {
+        self.with_catalog(py, |core, catalog| catalog.write_index(core, fields, 0))
     }
 
     /// The names of an item's arrays, sorted.

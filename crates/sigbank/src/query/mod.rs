@@ -35,15 +35,22 @@
 //! # Ok::<(), sigbank::Error>(())
 //! ```
 
+mod columns;
 mod expr;
+mod index;
+pub mod jbof;
 mod lex;
 mod parse;
 mod row;
+mod table;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use row::{Field, Record};
+pub use table::{Table, TableBuilder, Unknown};
 
 use crate::error::{Error, Result};
 use expr::{Leaf, Node, Step, Term, Test, Visited};

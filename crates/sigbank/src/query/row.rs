@@ -4,14 +4,14 @@ use super::expr::{Node, Property, Step, Term};
 use super::value::Scalar;
 use crate::error::{Error, Result};
 use sigbank_format::error::FormatError;
-use sigbank_format::model::json::{Json, Limits, Parser, write_string};
+use sigbank_format::model::json::{Json, Limits, Parser, write_float, write_string};
 use std::borrow::Cow;
 
 /// A field of a record: what is known without reading its samples.
 ///
 /// ```
 /// use sigbank::query::Field;
-/// let field = Field { name: "iq".into(), dtype: "complex64".into(), shape: vec![2, 1024], sample_rate: Some(1e6) };
+/// let field = Field::new("iq", "complex64", &[2, 1024]);
 /// assert_eq!(Field::from_json(&Field::to_json(&[field.clone()]))?, [field]);
 /// # Ok::<(), sigbank::Error>(())
 /// ```
@@ -19,29 +19,51 @@ use std::borrow::Cow;
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// The NumPy name of its dtype, such as `complex64`.
-    pub dtype: String,
-    /// Elements along each axis.
-    pub shape: Vec<u64>,
+    /// The NumPy name of its dtype, such as `complex64`; none where the field is damaged.
+    pub dtype: Option<String>,
+    /// Elements along each axis; none where the field is damaged.
+    pub shape: Option<Vec<u64>>,
     /// Samples a second, where that is known.
     pub sample_rate: Option<f64>,
+    /// The file that holds it, in layouts with a file a field.
+    pub file: Option<String>,
 }
 
 impl Field {
+    /// A field of this dtype and shape.
+    pub fn new(name: &str, dtype: &str, shape: &[u64]) -> Self {
+        Self { name: name.into(), dtype: Some(dtype.into()), shape: Some(shape.to_vec()), ..Self::default() }
+    }
     /// Fields as the JSON text that the index holds: a list of objects.
     pub fn to_json(fields: &[Self]) -> String {
         let mut out = String::from("[");
         for (i, field) in fields.iter().enumerate() {
-            out.push_str(if i > 0 { ",{\"dtype\":" } else { "{\"dtype\":" });
-            write_string(&field.dtype, &mut out);
-            out.push_str(",\"name\":");
-            write_string(&field.name, &mut out);
-            if let Some(rate) = field.sample_rate.filter(|rate| rate.is_finite()) {
-                out.push_str(",\"sample_rate\":");
-                sigbank_format::model::json::write_float(rate, &mut out);
+            let mut member = |key: &str, write: &dyn Fn(&mut String)| {
+                out.push_str(if key != "name" {
+                    ","
+                } else if i > 0 {
+                    ",{"
+                } else {
+                    "{"
+                });
+                write_string(key, &mut out);
+                out.push(':');
+                write(&mut out);
+            };
+            member("name", &|out| write_string(&field.name, out));
+            if let Some(dtype) = &field.dtype {
+                member("dtype", &|out| write_string(dtype, out));
             }
-            let shape: Vec<_> = field.shape.iter().map(u64::to_string).collect();
-            out.push_str(&format!(",\"shape\":[{}]}}", shape.join(",")));
+            if let Some(shape) = &field.shape {
+                member("shape", &|out| out.push_str(&listed(shape)));
+            }
+            if let Some(rate) = field.sample_rate.filter(|rate| rate.is_finite()) {
+                member("sample_rate", &|out| write_float(rate, out));
+            }
+            if let Some(file) = &field.file {
+                member("file", &|out| write_string(file, out));
+            }
+            out.push('}');
         }
         out.push(']');
         out
@@ -57,8 +79,14 @@ impl Field {
             let mut field = Self::default();
             parser.object(|parser, key| match &*key {
                 "name" => parser.string().map(|name| field.name = name.into_owned()),
-                "dtype" => parser.string().map(|dtype| field.dtype = dtype.into_owned()),
-                "shape" => parser.array(|parser| parser.unsigned().map(|n| field.shape.push(n))),
+                "dtype" => parser.string().map(|dtype| field.dtype = Some(dtype.into_owned())),
+                "shape" => {
+                    let mut shape = Vec::new();
+                    parser.array(|parser| parser.unsigned().map(|n| shape.push(n)))?;
+                    field.shape = Some(shape);
+                    Ok(())
+                }
+                "file" => parser.string().map(|file| field.file = Some(file.into_owned())),
                 "sample_rate" => parser.json().map(|rate| field.sample_rate = rate.as_f64()),
                 _ => parser.skip(),
             })?;
@@ -70,20 +98,23 @@ impl Field {
     }
     fn property(&self, property: Property) -> Scalar<'_> {
         let whole = |n: u64| i64::try_from(n).map_or_else(|_| Scalar::Big(Cow::Owned(n.to_string())), Scalar::Int);
-        match property {
-            Property::DType => Scalar::Text(Cow::Borrowed(&self.dtype)),
-            Property::Rank => whole(self.shape.len() as u64),
-            Property::Length => self.shape.first().map_or(Scalar::Missing, |&n| whole(n)),
-            Property::SampleRate => self.sample_rate.filter(|rate| rate.is_finite()).map_or(Scalar::Missing, Scalar::Float),
-            Property::Dimension(axis) => {
-                place(axis, self.shape.len()).and_then(|at| self.shape.get(at)).map_or(Scalar::Missing, |&n| whole(n))
-            }
-            Property::Shape => {
-                let shape: Vec<_> = self.shape.iter().map(u64::to_string).collect();
-                Scalar::Nested(Cow::Owned(format!("[{}]", shape.join(","))))
-            }
-        }
+        let known = match (property, &self.shape) {
+            (Property::DType, _) => self.dtype.as_deref().map(|dtype| Scalar::Text(Cow::Borrowed(dtype))),
+            (Property::SampleRate, _) => self.sample_rate.filter(|rate| rate.is_finite()).map(Scalar::Float),
+            (_, None) => None,
+            (Property::Rank, Some(shape)) => Some(whole(shape.len() as u64)),
+            (Property::Length, Some(shape)) => shape.first().map(|&n| whole(n)),
+            (Property::Dimension(axis), Some(shape)) => place(axis, shape.len()).and_then(|at| shape.get(at)).map(|&n| whole(n)),
+            (Property::Shape, Some(shape)) => Some(Scalar::Nested(Cow::Owned(listed(shape)))),
+        };
+        known.unwrap_or(Scalar::Missing)
     }
+}
+
+/// The JSON text of a shape.
+fn listed(shape: &[u64]) -> String {
+    let shape: Vec<_> = shape.iter().map(u64::to_string).collect();
+    format!("[{}]", shape.join(","))
 }
 
 /// Which of `len` elements `at` is, where negative ones count from the end.

@@ -48,12 +48,7 @@ pub(super) fn any_metadata() -> impl Strategy<Value = Json> {
 pub(super) fn any_fields() -> impl Strategy<Value = Vec<Field>> {
     let field = |name: &'static str| {
         (prop::sample::select(vec!["complex64", "float32"]), prop::collection::vec(0u64..4, 0..3), prop::option::of(1u32..4))
-            .prop_map(move |(dtype, shape, rate)| Field {
-                name: name.into(),
-                dtype: dtype.into(),
-                shape,
-                sample_rate: rate.map(f64::from),
-            })
+            .prop_map(move |(dtype, shape, rate)| Field { sample_rate: rate.map(f64::from), ..Field::new(name, dtype, &shape) })
     };
     prop_oneof![Just(vec![]), field("iq").prop_map(|f| vec![f]), (field("a b"), field("iq")).prop_map(|(a, b)| vec![a, b])]
 }
@@ -127,10 +122,8 @@ proptest! {
 }
 
 fn holds(text: &str, metadata: &str) -> bool {
-    let fields = [
-        Field { name: "iq".into(), dtype: "complex64".into(), shape: vec![2, 1024], sample_rate: Some(1e6) },
-        Field { name: "odd name".into(), dtype: "float32".into(), shape: vec![], sample_rate: None },
-    ];
+    let fields =
+        [Field { sample_rate: Some(1e6), ..Field::new("iq", "complex64", &[2, 1024]) }, Field::new("odd name", "float32", &[])];
     let metadata = json(metadata);
     let record = Record::new("r7", &metadata).with_fields(&fields).in_split("train");
     text.parse::<Expr>().unwrap_or_else(|e| panic!("{e}")).matches(&record).unwrap()

@@ -43,7 +43,7 @@ pub mod hdf;
 mod item;
 mod lock;
 mod names;
-mod scan;
+pub(crate) mod scan;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -58,7 +58,6 @@ pub use describe::{ArrayDescription, Problem};
 pub(super) use detect::{is_data_set, near_miss};
 pub use item::{ArrayEntry, Item, Kept};
 pub use names::{is_array_extension, is_litter};
-pub use scan::{Catalog, Described};
 pub use source::JbofSource;
 pub use write::ArrayFile;
 

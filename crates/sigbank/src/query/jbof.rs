@@ -1,0 +1,443 @@
+//! Search in JBOF data sets: the items as a [`Table`], brought up to date before each search, and kept beside the data for the next program.
+
+use super::columns::Texts;
+use super::table::TableBuilder;
+use super::{Expr, Field, Table, Unknown};
+use crate::error::{Code, Error, Result};
+use crate::layout::jbof::scan::{self, Document, Looker};
+use crate::layout::jbof::{ArrayDescription, Dataset, ROOT};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Where the index is, below the root: in the directory that every reader skips.
+pub const INDEX: &str = "__pycache__/sigbank/index.parquet";
+const LAYOUT: &str = "jbof";
+/// Data sets of fewer items are read as quickly as an index is.
+const WORTH_IT: usize = 500;
+/// Items that a thread takes at once.
+const BATCH: usize = 256;
+
+/// What becomes of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// It is used, and left for the next program where that gains something: for some hundred items, where many were read anew, and where
+    /// writing is permitted.
+    #[default]
+    Auto,
+    /// It is used, and never written.
+    Use,
+    /// It is neither used nor written.
+    Ignore,
+}
+
+impl Keep {
+    /// What the environment variable `SIGBANK_INDEX` says: `auto` (as where it is not set), `use` or `ignore`.
+    ///
+    /// # Errors
+    /// `Invalid` for another word.
+    pub fn chosen() -> Result<Self> {
+        match std::env::var_os("SIGBANK_INDEX").as_ref().map(|word| word.to_str()) {
+            None | Some(Some("auto" | "")) => Ok(Self::Auto),
+            Some(Some("use")) => Ok(Self::Use),
+            Some(Some("ignore")) => Ok(Self::Ignore),
+            Some(other) => {
+                let found = other.unwrap_or("no text");
+                Err(Error::invalid(format!("the environment variable SIGBANK_INDEX is auto, use or ignore, found {found:?}")))
+            }
+        }
+    }
+}
+
+/// The items of a data set and what is said of them, as of the last [`Catalog::refresh`].
+///
+/// What was read once, by this program or by the one that left the index, is taken for an item only while its `_metadata.json` has the
+/// inode, size and times that it had then; fields, while the item's directory and the files of its arrays have. So neither can be wrong, whoever
+/// changed what in between. Within one catalog, items are looked at again where some came or went since; a metadata file that is
+/// edited by hand shows to the next catalog, or when fields are asked for.
+///
+/// Data sets that are on no local disk are read anew each time.
+///
+/// ```
+/// use sigbank::format::model::json::Json;
+/// use sigbank::layout::jbof::{Creation, Dataset};
+/// use sigbank::query::jbof::{Catalog, Keep, Odd};
+/// let dir = tempfile::tempdir()?;
+/// let dataset = Dataset::create(&dir.path().join("a"), &Creation::default())?;
+/// for n in 0..3 {
+///     dataset.add_item(Some(&format!("x{n}")), &Json::parse(format!("{{\"snr\": {n}}}").as_bytes(), &Default::default())?)?;
+/// }
+/// let mut catalog = Catalog::new(Keep::Auto);
+/// let expr = "snr >= 1".parse()?;
+/// catalog.refresh(&dataset, &expr, 0)?;
+/// let found = catalog.find(&expr, Odd::Expr, None)?;
+/// assert_eq!(found.iter().map(|hit| catalog.table().id(hit.row)).collect::<Vec<_>>(), ["x1", "x2"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Catalog {
+    keep: Keep,
+    table: Table,
+    loaded: bool,
+    /// The documents that are no plain JSON objects, and their digests.
+    odd: BTreeMap<usize, (u128, Bytes)>,
+    /// The root's digest when it was last listed, if nothing can have changed unseen since.
+    seen: Option<u128>,
+    /// How many items the kept index does not know as they are.
+    stale: usize,
+    warning: Option<String>,
+}
+
+/// Who answers for documents that are no plain JSON objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Odd {
+    /// The caller: all of them are found.
+    Caller,
+    /// The expression, as far as they can be read: numbers that are none are null, and what is no object has no keys. Damaged
+    /// ones are found.
+    Expr,
+}
+
+/// An item that a search found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hit {
+    /// Its row in the table.
+    pub row: usize,
+    /// Whether the expression holds for it; else its document is one that [`Odd`] leaves to the caller.
+    pub certain: bool,
+}
+
+/// What is known of an item now.
+enum Seen {
+    /// What the table has of it stands.
+    Same(usize),
+    Read(String, Document, u128, u128),
+}
+
+impl Catalog {
+    /// An empty one.
+    pub fn new(keep: Keep) -> Self {
+        Self { keep, ..Self::default() }
+    }
+    /// The items, sorted by name.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+    /// What was wrong with a kept index, once: it is made anew.
+    pub fn take_warning(&mut self) -> Option<String> {
+        self.warning.take()
+    }
+    /// The document of an item that is no plain JSON object, as it stands.
+    pub fn odd_document(&self, row: usize) -> Option<&[u8]> {
+        self.odd.get(&row).map(|(_, text)| &text[..])
+    }
+    /// The text of an item's document: compact where it is a JSON object, else as it stands.
+    ///
+    /// # Errors
+    /// `Corrupt` where the index is damaged.
+    pub fn document(&self, row: usize) -> Result<&[u8]> {
+        match self.odd_document(row) {
+            Some(text) => Ok(text),
+            None => self.table.metadata(row).map(str::as_bytes),
+        }
+    }
+
+    /// The items for which an expression holds, in the order of their names, up to `limit` certain ones.
+    ///
+    /// # Errors
+    /// Those of [`Table::select`].
+    pub fn find(&self, expr: &Expr, odd: Odd, limit: Option<usize>) -> Result<Vec<Hit>> {
+        let doubtful = |text: &[u8]| odd == Odd::Caller || !scan::is_readable(text);
+        let doubtful: Vec<usize> = self.odd.iter().filter(|(_, (_, text))| doubtful(text)).map(|(row, _)| *row).collect();
+        let held = self.table.select(expr)?.into_iter().filter(|row| doubtful.binary_search(row).is_err());
+        let mut hits: Vec<Hit> = held.map(|row| Hit { row, certain: true }).collect();
+        hits.extend(doubtful.into_iter().map(|row| Hit { row, certain: false }));
+        hits.sort_unstable_by_key(|hit| hit.row);
+        let mut left = limit.unwrap_or(usize::MAX);
+        let end = hits.iter().position(|hit| {
+            let full = left == 0;
+            left -= usize::from(hit.certain && !full);
+            full
+        });
+        hits.truncate(end.unwrap_or(hits.len()));
+        Ok(hits)
+    }
+    /// Refuses damaged documents, for searches that shall not pass over them.
+    ///
+    /// # Errors
+    /// `Corrupt` names the first item whose document is no JSON.
+    pub fn refuse_damaged(&self, dataset: &Dataset) -> Result<()> {
+        let Some((row, _)) = self.odd.iter().find(|(_, (_, text))| !scan::is_readable(text)) else { return Ok(()) };
+        let place = format!("{}/{}/{ROOT}", dataset.location().trim_end_matches('/'), self.table.id(*row));
+        Err(Error::corrupt("this is no JSON").at(place).remedy("restore the file, or delete the item"))
+    }
+    /// See [`Table::unknown`].
+    ///
+    /// # Errors
+    /// Those of [`Table::unknown`].
+    pub fn unknown(&self, expr: &Expr) -> Result<Vec<Unknown>> {
+        self.table.unknown(expr)
+    }
+
+    /// Looks what changed, as far as the expression needs it. Where nothing came or went since the last time that costs one look at the
+    /// root; else a look at each item, and reading those that are new or changed. Runs on `threads` threads; 0: one a core.
+    ///
+    /// # Errors
+    /// Those of listing and reading. A damaged document is none: [`Catalog::find`] gives it.
+    pub fn refresh(&mut self, dataset: &Dataset, expr: &Expr, threads: usize) -> Result<()> {
+        self.bring_up(dataset, expr.needs_fields(), threads)?;
+        let many = (self.table.len() / 20).clamp(64, 2000);
+        if self.keep == Keep::Auto && self.table.len() >= WORTH_IT && self.stale >= many.min(self.table.len()) {
+            // It is a help, no more: where it cannot be written, nothing is lost.
+            let _ = self.save(dataset);
+        }
+        Ok(())
+    }
+
+    /// Brings the index up to date and writes it, with the items' fields where `fields` says so; gives the path. It is an
+    /// error where it cannot be.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::refresh`]; `ReadOnly`, `Storage` where the index cannot be written; `Unsupported` where the data set is not on a
+    /// local disk.
+    pub fn write_index(&mut self, dataset: &Dataset, fields: bool, threads: usize) -> Result<PathBuf> {
+        self.bring_up(dataset, fields, threads)?;
+        self.save(dataset)
+    }
+
+    fn bring_up(&mut self, dataset: &Dataset, fields: bool, threads: usize) -> Result<()> {
+        let looker = Looker::new(dataset);
+        let root = looker.root();
+        let known = root.map(|stamp| stamp.digest);
+        if known.is_some() && known == self.seen && !fields {
+            return Ok(());
+        }
+        let mut listed = known.is_some() && known == self.seen;
+        if !self.loaded && self.keep != Keep::Ignore {
+            listed = self.load(dataset) == known && known.is_some();
+        }
+        self.loaded = true;
+        let names: Option<Vec<String>> = if listed { None } else { Some(scan::candidates(dataset)?) };
+        let count = names.as_ref().map_or(self.table.len(), Vec::len);
+        let name = |at: usize| names.as_ref().map_or_else(|| self.table.id(at), |names| names.get(at).map_or("", String::as_str));
+        let seen = parallel(count, threads, |range, out| {
+            let mut row = None;
+            for at in range {
+                let item = name(at);
+                // Both are sorted: mostly, the next one is the next.
+                row = row.map(|row| row + 1).filter(|&row| self.table.id(row) == item).or_else(|| self.table.row_of(item));
+                out.push(self.look(dataset, &looker, item, row)?);
+            }
+            Ok(())
+        })?;
+        // A directory that is no item may become one without a sign in the root.
+        let whole = seen.iter().all(Option::is_some);
+        let seen: Vec<Seen> = seen.into_iter().flatten().collect();
+        let anew = seen.iter().filter(|seen| matches!(seen, Seen::Read(_, Document::Object(_), ..))).count();
+        let kept = seen.iter().filter(|seen| matches!(seen, Seen::Same(_))).count();
+        if kept != self.table.len() || kept != seen.len() {
+            self.stale += anew.max(self.table.len() - kept);
+            self.rebuild(seen)?;
+        }
+        self.seen = root.filter(|stamp| stamp.lasting && whole).map(|stamp| stamp.digest);
+        if self.seen.is_some() && self.table.layout().is_some() && self.table.root().is_none() {
+            // It was written before the root could be told from a later one, and now costs a listing each time.
+            self.stale = self.table.len();
+        }
+        if fields {
+            self.describe(dataset, &looker, threads)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the kept index, and gives the digest of the root that it is of.
+    fn load(&mut self, dataset: &Dataset) -> Option<u128> {
+        let path = dataset.local_root()?.join(INDEX);
+        match Table::open(&path).and_then(|table| table.sorted_by_id().map(|()| table)) {
+            Ok(table) if table.layout() == Some(LAYOUT) => {
+                let root = table.root();
+                self.table = table;
+                root
+            }
+            Ok(_) => None,
+            Err(e) => {
+                if e.code() == Code::Corrupt {
+                    self.warning = Some(format!("{e}; it is passed over"));
+                }
+                None
+            }
+        }
+    }
+
+    /// None for a directory that is no item (any more).
+    fn look(&self, dataset: &Dataset, looker: &Looker, item: &str, row: Option<usize>) -> Result<Option<Seen>> {
+        let stamp = looker.document(item);
+        if let (Some(row), Some(stamp)) = (row, stamp) {
+            let known = self.odd.get(&row).map(|(digest, _)| *digest).or_else(|| self.table.stamps.get(row).copied());
+            if known == Some(stamp.digest) {
+                return Ok(Some(Seen::Same(row)));
+            }
+        }
+        let Some(document) = scan::document(dataset, item)? else { return Ok(None) };
+        let field_stamp = row.and_then(|row| self.table.field_stamps.get(row)).copied().unwrap_or(0);
+        Ok(Some(Seen::Read(item.to_owned(), document, stamp.map_or(0, scan::Stamp::kept), field_stamp)))
+    }
+
+    /// A table of what stands and what was read.
+    fn rebuild(&mut self, seen: Vec<Seen>) -> Result<()> {
+        let old = &self.table;
+        let mut new = if old.is_described() { TableBuilder::described() } else { TableBuilder::default() };
+        let mut odd = BTreeMap::new();
+        for (at, seen) in seen.into_iter().enumerate() {
+            match seen {
+                Seen::Same(row) => {
+                    let stamp = |stamps: &[u128]| stamps.get(row).copied().unwrap_or(0);
+                    let stamps = [stamp(&old.stamps), stamp(&old.field_stamps)];
+                    new.push_texts(old.id(row), "", old.metadata(row)?, old.fields_text(row)?, stamps);
+                    if let Some(kept) = self.odd.get(&row) {
+                        odd.insert(at, kept.clone());
+                    }
+                }
+                Seen::Read(name, document, stamp, field_stamp) => {
+                    // Its fields may stand although its metadata do not: their own stamp tells.
+                    let fields = match old.row_of(&name) {
+                        Some(row) if field_stamp != 0 => old.fields_text(row)?,
+                        _ => "",
+                    };
+                    // No index holds what is odd, so it is read again by the next program.
+                    let lasting = if matches!(document, Document::Object(_)) { stamp } else { 0 };
+                    new.push_texts(&name, "", document.metadata().as_str(), fields, [lasting, field_stamp]);
+                    if let Document::Other(text) = document {
+                        odd.insert(at, (stamp, text));
+                    }
+                }
+            }
+        }
+        (self.table, self.odd) = (new.finish(), odd);
+        Ok(())
+    }
+
+    /// Brings the fields of all items up to date.
+    fn describe(&mut self, dataset: &Dataset, looker: &Looker, threads: usize) -> Result<()> {
+        let table = &self.table;
+        let same = parallel(table.len(), threads, |range, out| {
+            for row in range {
+                let known = table.field_stamps.get(row).copied().unwrap_or(0);
+                let same = table.is_described() && known != 0 && {
+                    let fields = table.fields(row)?;
+                    arrays(looker, table.id(row), &fields).is_some_and(|stamp| stamp.digest == known)
+                };
+                out.push(same);
+            }
+            Ok(())
+        })?;
+        let changed: Vec<String> =
+            same.iter().enumerate().filter(|(_, same)| !**same).map(|(row, _)| table.id(row).to_owned()).collect();
+        if changed.is_empty() && table.is_described() {
+            return Ok(());
+        }
+        let described = dataset.describe(&changed, threads)?;
+        let mut found: Texts = Texts::default();
+        let mut stamps = Vec::with_capacity(changed.len());
+        for (name, arrays_of) in changed.iter().zip(described) {
+            let whole = arrays_of.as_ref().is_some_and(|arrays| arrays.iter().all(|array| array.problem.is_none()));
+            let fields: Vec<Field> = arrays_of.unwrap_or_default().iter().map(field).collect();
+            let stamp = arrays(looker, name, &fields).filter(|_| whole);
+            stamps.push(stamp.map_or(0, scan::Stamp::kept));
+            found.push(&Field::to_json(&fields));
+        }
+        self.stale += stamps.iter().filter(|stamp| **stamp != 0).count();
+        let (mut new, mut next) = (TableBuilder::described(), 0);
+        for (row, same) in same.into_iter().enumerate() {
+            let stamp = table.stamps.get(row).copied().unwrap_or(0);
+            let (fields, field_stamp) = if same {
+                (table.fields_text(row)?, table.field_stamps.get(row).copied().unwrap_or(0))
+            } else {
+                next += 1;
+                (found.get(next - 1), stamps.get(next - 1).copied().unwrap_or(0))
+            };
+            new.push_texts(table.id(row), "", table.metadata(row)?, fields, [stamp, field_stamp]);
+        }
+        self.table = new.finish();
+        Ok(())
+    }
+
+    fn save(&mut self, dataset: &Dataset) -> Result<PathBuf> {
+        let root = dataset
+            .local_root()
+            .ok_or_else(|| Error::unsupported("an index is kept beside data sets in folders only").at(dataset.location()))?;
+        let path = root.join(INDEX);
+        let made = place(root).map_err(|e| Error::from(e).at(path.display()))?;
+        // A directory that had to be made shows in the root; what else came meanwhile would not be told from it.
+        let seen = self.seen.filter(|_| !made);
+        self.table.save_with(&path, LAYOUT, seen.unwrap_or(0)).map_err(|e| e.at(path.display()))?;
+        self.stale = 0;
+        Ok(path)
+    }
+}
+
+/// Makes the directories of the index; whether they were not there.
+fn place(root: &Path) -> std::io::Result<bool> {
+    let mut made = false;
+    let mut dir = root.to_owned();
+    // Not the root: it may be deleted at this moment.
+    for part in INDEX.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev() {
+        dir.push(part);
+        match std::fs::create_dir(&dir) {
+            Ok(()) => made = true,
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && std::fs::symlink_metadata(&dir)?.is_dir() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(made)
+}
+
+fn arrays(looker: &Looker, item: &str, fields: &[Field]) -> Option<scan::Stamp> {
+    looker.arrays(item, fields.iter().map(|field| (field.name.as_str(), field.file.as_deref())))
+}
+
+fn field(array: &ArrayDescription) -> Field {
+    Field {
+        name: array.name.clone(),
+        dtype: array.dtype.as_ref().map(|dtype| dtype.name()),
+        shape: array.shape.as_ref().map(|shape| shape.iter().map(|&n| n as u64).collect()),
+        sample_rate: array.sample_rate,
+        file: array.file.clone(),
+    }
+}
+
+/// What `work` gives for ranges of numbers below `count`, in order.
+fn parallel<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(std::ops::Range<usize>, &mut Vec<T>) -> Result<()> + Sync,
+) -> Result<Vec<T>> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, Vec<T>)>> = Mutex::new(Vec::new());
+    let run = || -> Result<()> {
+        loop {
+            let start = next.fetch_add(BATCH, Ordering::Relaxed);
+            if start >= count {
+                return Ok(());
+            }
+            let mut out = Vec::with_capacity(BATCH);
+            work(start..count.min(start + BATCH), &mut out)?;
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((start, out));
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(count.div_ceil(BATCH))).map(|_| scope.spawn(run)).collect();
+        let mine = run();
+        let ended = || Error::storage("a thread ended before its work was done: this is a defect of sigbank, please report it");
+        others.into_iter().map(|other| other.join().unwrap_or_else(|_| Err(ended()))).fold(mine, Result::and)
+    })?;
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable_by_key(|(start, _)| *start);
+    Ok(found.into_iter().flat_map(|(_, part)| part).collect())
+}

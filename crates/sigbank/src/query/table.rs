@@ -1,0 +1,456 @@
+//! Records as columns, and which of them an expression selects.
+
+use super::columns::{self, Cell, Column, Keys, Texts};
+use super::expr::{Leaf, Node, Step, Term};
+use super::index::{self, Index, Part};
+use super::row::{property_of, value_at};
+use super::value::Scalar;
+use super::{Expr, Field, Record, near};
+use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What is known of many records without reading their samples, as columns: of a million records with a few keys some hundred
+/// megabytes, and where they come from an index, only what is asked for.
+///
+/// ```
+/// use sigbank::format::model::json::Json;
+/// use sigbank::query::{Record, TableBuilder};
+/// let mut rows = TableBuilder::default();
+/// for n in 0..100u64 {
+///     let metadata = Json::parse(format!("{{\"n\": {n}, \"odd\": {}}}", n % 2 == 1).as_bytes(), &Default::default())?;
+///     rows.push(&Record::new(&format!("r{n:02}"), &metadata), 0);
+/// }
+/// let table = rows.finish();
+/// let found = table.select(&"odd == true and n < 4".parse()?)?;
+/// assert_eq!(found.iter().map(|&row| table.id(row)).collect::<Vec<_>>(), ["r01", "r03"]);
+/// # Ok::<(), sigbank::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Table {
+    ids: Texts,
+    /// What tells whether a record is still the same; 0 where nothing does.
+    pub(super) stamps: Vec<u128>,
+    pub(super) field_stamps: Vec<u128>,
+    splits: OnceLock<Texts>,
+    ordinals: OnceLock<Vec<u64>>,
+    metadata: OnceLock<Texts>,
+    fields: OnceLock<Texts>,
+    columns: BTreeMap<String, OnceLock<Column>>,
+    keys: Keys,
+    described: bool,
+    file: Option<Index>,
+}
+
+/// Makes a [`Table`] row by row.
+#[derive(Debug, Default)]
+pub struct TableBuilder {
+    ids: Texts,
+    stamps: Vec<u128>,
+    field_stamps: Vec<u128>,
+    splits: Texts,
+    metadata: Texts,
+    fields: Texts,
+    described: bool,
+}
+
+impl TableBuilder {
+    /// A builder of a table that also knows the records' fields.
+    pub fn described() -> Self {
+        Self { described: true, ..Self::default() }
+    }
+    /// Adds a record. `stamp` tells whether it is still the same when the table is kept; 0 where nothing tells that.
+    pub fn push(&mut self, record: &Record<'_>, stamp: u128) {
+        let fields = if self.described { Field::to_json(record.fields) } else { String::new() };
+        self.push_texts(record.id, record.split, record.metadata, &fields, [stamp, 0]);
+    }
+    /// Metadata are a JSON object's one text, and fields the text of [`Field::to_json`].
+    pub(super) fn push_texts(&mut self, id: &str, split: &str, metadata: &str, fields: &str, stamps: [u128; 2]) {
+        self.ids.push(id);
+        self.splits.push(split);
+        // What is no object has no keys.
+        self.metadata.push(if metadata.starts_with('{') { metadata } else { "{}" });
+        self.fields.push(fields);
+        self.stamps.push(stamps[0]);
+        self.field_stamps.push(stamps[1]);
+    }
+    /// The table.
+    pub fn finish(mut self) -> Table {
+        let (keys, columns) = columns::build(&self.metadata);
+        for texts in [&mut self.ids, &mut self.splits, &mut self.metadata, &mut self.fields] {
+            texts.shrink();
+        }
+        Table {
+            ids: self.ids,
+            stamps: self.stamps,
+            field_stamps: self.field_stamps,
+            splits: self.splits.into(),
+            metadata: self.metadata.into(),
+            fields: self.fields.into(),
+            columns: columns.into_iter().map(|(key, column)| (key, column.into())).collect(),
+            keys,
+            described: self.described,
+            ..Table::default()
+        }
+    }
+}
+
+/// A key or field that an expression asks for and no record has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a field, or else a key of the metadata.
+    pub is_field: bool,
+    /// What may be meant.
+    pub near: Option<String>,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.is_field { "field" } else { "key" };
+        write!(f, "no record has the {what} {:?}", self.name)?;
+        match &self.near {
+            Some(near) => write!(f, ": did you mean {near:?}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Table {
+    /// A table of what an index holds, which is read when it is asked for.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged index.
+    pub(super) fn of_index(file: Index) -> Result<Self> {
+        let (ids, stamps, field_stamps) = (file.texts(Part::Id)?, file.stamps(Part::Stamp)?, file.stamps(Part::FieldStamp)?);
+        let columns = file.columns().map(|key| (key.to_owned(), OnceLock::new())).collect();
+        let (keys, described) = (file.keys().clone(), file.described());
+        Ok(Self { ids, stamps, field_stamps, columns, keys, described, file: Some(file), ..Self::default() })
+    }
+
+    /// The table that [`Table::save`] kept in a file. What is kept is read when it is asked for.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such file; `Corrupt` for a damaged one; `Unsupported` for another kind of file, and for one of a
+    /// newer version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|e| Error::from(e).at(path.display()))?;
+        let opened = Index::new(bytes.into()).and_then(Self::of_index);
+        opened.map_err(|e| e.at(path.display()).remedy("make it again from the dataset"))
+    }
+    /// Keeps the table in a Parquet file, which takes the place of what was there in one step.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Storage` where it cannot be written.
+    ///
+    /// ```
+    /// use sigbank::format::model::json::Json;
+    /// use sigbank::query::{Record, Table, TableBuilder};
+    /// let dir = tempfile::tempdir()?;
+    /// let mut rows = TableBuilder::default();
+    /// rows.push(&Record::new("r1", &Json::parse(br#"{"snr": 3}"#, &Default::default())?), 0);
+    /// rows.finish().save(&dir.path().join("index.parquet"), "records")?;
+    /// let table = Table::open(&dir.path().join("index.parquet"))?;
+    /// assert_eq!((table.metadata(0)?, table.select(&"snr == 3".parse()?)?), (r#"{"snr":3}"#, vec![0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, path: &Path, layout: &str) -> Result<()> {
+        self.save_with(path, layout, 0).map_err(|e| e.at(path.display()))
+    }
+    pub(super) fn save_with(&self, path: &Path, layout: &str, root: u128) -> Result<()> {
+        replace(path, &index::write(self, layout, root)?)
+    }
+
+    /// The layout of the dataset that a kept table is of.
+    pub(super) fn layout(&self) -> Option<&str> {
+        self.file.as_ref().map(Index::layout)
+    }
+    /// What tells whether that dataset is still the same as a whole.
+    pub(super) fn root(&self) -> Option<u128> {
+        self.file.as_ref().map(Index::root).filter(|root| *root != 0)
+    }
+    /// Refuses rows that are not sorted by id, or have ids twice.
+    pub(super) fn sorted_by_id(&self) -> Result<()> {
+        match (1..self.len()).all(|row| self.id(row - 1) < self.id(row)) {
+            true => Ok(()),
+            false => Err(Error::corrupt("the rows of the index are not sorted")),
+        }
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// A record's id; empty past the last.
+    pub fn id(&self, row: usize) -> &str {
+        self.ids.get(row)
+    }
+    /// The row of an id, where rows are sorted by id.
+    pub(super) fn row_of(&self, id: &str) -> Option<usize> {
+        self.ids.find_sorted(id)
+    }
+    /// The text of a record's metadata, a JSON object; empty past the last.
+    ///
+    /// # Errors
+    /// `Corrupt` where the index that it comes from is damaged.
+    pub fn metadata(&self, row: usize) -> Result<&str> {
+        Ok(self.texts(&self.metadata, Part::Metadata)?.get(row))
+    }
+    /// The split that a record is in; empty in layouts without splits.
+    ///
+    /// # Errors
+    /// Those of [`Table::metadata`].
+    pub fn split(&self, row: usize) -> Result<&str> {
+        Ok(self.texts(&self.splits, Part::Split)?.get(row))
+    }
+    /// A record's fields, in the order of their names; empty where [`Table::is_described`] says no.
+    ///
+    /// # Errors
+    /// Those of [`Table::metadata`].
+    pub fn fields(&self, row: usize) -> Result<Vec<Field>> {
+        match self.fields_text(row)? {
+            "" => Ok(Vec::new()),
+            text => Field::from_json(text),
+        }
+    }
+    /// Its place in its split, counting the rows in their order.
+    pub(super) fn ordinal(&self, row: usize) -> Result<u64> {
+        let splits = self.texts(&self.splits, Part::Split)?;
+        let ordinals = once(&self.ordinals, || {
+            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+            let ordinals = splits.iter().map(|split| {
+                let count = counts.entry(split).or_default();
+                *count += 1;
+                *count - 1
+            });
+            Ok(ordinals.collect::<Vec<u64>>())
+        })?;
+        Ok(ordinals.get(row).copied().unwrap_or(0))
+    }
+    pub(super) fn fields_text(&self, row: usize) -> Result<&str> {
+        Ok(self.texts(&self.fields, Part::Fields)?.get(row))
+    }
+    /// Whether the records' fields are known.
+    pub fn is_described(&self) -> bool {
+        self.described
+    }
+    /// The keys at the top of the records' metadata, and how many records have each, in the order of the keys; at most a few thousand.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.keys.counts.iter().map(|(key, count)| (key.as_str(), *count))
+    }
+    pub(super) fn counted_keys(&self) -> &Keys {
+        &self.keys
+    }
+    /// The columns, loaded.
+    pub(super) fn loaded_columns(&self) -> Result<Vec<(&str, &Column)>> {
+        self.columns.keys().filter_map(|key| Some(self.column(key).transpose()?.map(|column| (key.as_str(), column)))).collect()
+    }
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        let texts =
+            [self.splits.get(), self.metadata.get(), self.fields.get()].into_iter().flatten().map(Texts::bytes).sum::<usize>();
+        let columns = self.columns.values().filter_map(OnceLock::get).map(Column::bytes).sum::<usize>();
+        let stamps = 16 * (self.stamps.capacity() + self.field_stamps.capacity());
+        self.ids.bytes() + texts + columns + stamps + self.file.as_ref().map_or(0, Index::bytes)
+    }
+
+    fn texts<'a>(&self, held: &'a OnceLock<Texts>, part: Part) -> Result<&'a Texts> {
+        once(held, || self.file.as_ref().map_or_else(|| Ok(Texts::default()), |file| file.texts(part)))
+    }
+    fn column(&self, key: &str) -> Result<Option<&Column>> {
+        let Some(held) = self.columns.get(key) else { return Ok(None) };
+        let load = || match &self.file {
+            Some(file) => file.column(key),
+            None => Err(Error::corrupt("a column is gone")),
+        };
+        once(held, load).map(Some)
+    }
+
+    /// What an expression asks for that no record has, for warnings; nothing where there is no record.
+    pub fn unknown(&self, expr: &Expr) -> Result<Vec<Unknown>> {
+        let mut found = Vec::new();
+        if self.is_empty() {
+            return Ok(found);
+        }
+        for key in expr.keys() {
+            if !self.keys.more && !self.keys.counts.contains_key(key) {
+                let near = near(key, self.keys.counts.keys().map(String::as_str)).map(str::to_owned);
+                found.push(Unknown { name: key.to_owned(), is_field: false, near });
+            }
+        }
+        let mut wanted = expr.fields();
+        if self.described && !wanted.is_empty() {
+            let mut names = std::collections::BTreeSet::new();
+            let mut before = "";
+            for row in 0..self.len() {
+                let text = self.fields_text(row)?;
+                if text != before {
+                    names.extend(Field::from_json(text)?.into_iter().map(|field| field.name));
+                    before = text;
+                }
+            }
+            wanted.retain(|name| !names.contains(*name));
+            let near = |name: &str| near(name, names.iter().map(String::as_str)).map(str::to_owned);
+            found.extend(wanted.into_iter().map(|name| Unknown { name: name.to_owned(), is_field: true, near: near(name) }));
+        }
+        Ok(found)
+    }
+
+    /// The rows for which an expression holds, ascending.
+    ///
+    /// # Errors
+    /// `Invalid` where the expression asks for fields and the table does not know them; `Corrupt` where the index is damaged.
+    pub fn select(&self, expr: &Expr) -> Result<Vec<usize>> {
+        if expr.needs_fields() && !self.described {
+            return Err(Error::invalid("the expression asks for fields, which this table does not know"));
+        }
+        let held = self.held(&expr.node, &vec![true; self.len()])?;
+        Ok(held.iter().enumerate().filter(|(_, held)| **held).map(|(row, _)| row).collect())
+    }
+
+    /// Whether a node holds, for those rows that are asked for: the others are false.
+    fn held(&self, node: &Node, asked: &[bool]) -> Result<Vec<bool>> {
+        Ok(match node {
+            Node::All(nodes) => {
+                let mut held = asked.to_vec();
+                for node in nodes {
+                    held = self.held(node, &held)?;
+                }
+                held
+            }
+            Node::Any(nodes) => {
+                let (mut held, mut left) = (vec![false; asked.len()], asked.to_vec());
+                for node in nodes {
+                    let found = self.held(node, &left)?;
+                    for ((held, left), new) in held.iter_mut().zip(&mut left).zip(found) {
+                        *held |= new;
+                        *left &= !new;
+                    }
+                }
+                held
+            }
+            Node::Not(node) => {
+                let held = self.held(node, asked)?;
+                held.into_iter().zip(asked).map(|(held, asked)| *asked && !held).collect()
+            }
+            Node::Exists(path) => {
+                let access = self.access_path(path)?;
+                rows(asked, |row| Ok(!self.value(&access, row)?.is_missing()))?
+            }
+            Node::Has(name) => self.by_fields(asked, |fields| fields.iter().any(|field| field.name == *name))?,
+            Node::Leaf(leaf) => self.leaf(leaf, asked)?,
+        })
+    }
+
+    fn leaf(&self, leaf: &Leaf, asked: &[bool]) -> Result<Vec<bool>> {
+        let what = self.access(&leaf.what)?;
+        let other = leaf.other().map(|term| self.access(term)).transpose()?;
+        match (&what, &other) {
+            // One value a row against one that is the same for all.
+            (_, None) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, &Scalar::Missing))),
+            (_, Some(Access::Literal(other))) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, other))),
+            (_, Some(other)) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, &self.value(other, row)?))),
+        }
+    }
+
+    fn by_fields(&self, asked: &[bool], test: impl Fn(&[Field]) -> bool) -> Result<Vec<bool>> {
+        let mut known = (String::new(), false);
+        rows(asked, |row| {
+            let text = self.fields_text(row)?;
+            if known.0 != text {
+                known = (text.to_owned(), test(&Field::from_json(text)?));
+            }
+            Ok(known.1)
+        })
+    }
+
+    fn access<'t>(&'t self, term: &'t Term) -> Result<Access<'t>> {
+        Ok(match term {
+            Term::Literal(json) => Access::Literal(Scalar::of(json)),
+            Term::Path(steps) => self.access_path(steps)?,
+            Term::Id => Access::Texts(&self.ids),
+            Term::Split => Access::Texts(self.texts(&self.splits, Part::Split)?),
+            Term::Field(..) => Access::Fields(term, self.texts(&self.fields, Part::Fields)?),
+        })
+    }
+    fn access_path<'t>(&'t self, steps: &'t [Step]) -> Result<Access<'t>> {
+        if let [Step::Key(key)] = steps {
+            if let Some(column) = self.column(key)? {
+                return Ok(if column.exact {
+                    Access::Column(column)
+                } else {
+                    Access::Partly(column, steps, self.texts(&self.metadata, Part::Metadata)?)
+                });
+            }
+            if !self.keys.more && !self.keys.counts.contains_key(key) {
+                return Ok(Access::Literal(Scalar::Missing));
+            }
+        }
+        Ok(Access::Metadata(steps, self.texts(&self.metadata, Part::Metadata)?))
+    }
+    fn value<'t>(&'t self, access: &Access<'t>, row: usize) -> Result<Scalar<'t>> {
+        Ok(match access {
+            Access::Literal(value) => value.clone(),
+            Access::Column(column) => match column.cell(row) {
+                Cell::Value(value) => value,
+                Cell::Elsewhere => Scalar::Missing,
+            },
+            Access::Partly(column, steps, metadata) => match column.cell(row) {
+                Cell::Value(value) => value,
+                Cell::Elsewhere => value_at(metadata.get(row), steps)?,
+            },
+            Access::Metadata(steps, metadata) => value_at(metadata.get(row), steps)?,
+            Access::Texts(texts) => Scalar::Text(Cow::Borrowed(texts.get(row))),
+            Access::Fields(Term::Field(name, property), texts) => {
+                super::row::owned(property_of(&Field::from_json(texts.get(row))?, name, *property))
+            }
+            Access::Fields(..) => Scalar::Missing,
+        })
+    }
+}
+
+/// Where the values of a term are.
+enum Access<'a> {
+    Literal(Scalar<'a>),
+    Column(&'a Column),
+    /// What the column lacks is in the metadata.
+    Partly(&'a Column, &'a [Step], &'a Texts),
+    Metadata(&'a [Step], &'a Texts),
+    Texts(&'a Texts),
+    Fields(&'a Term, &'a Texts),
+}
+
+fn rows(asked: &[bool], mut holds: impl FnMut(usize) -> Result<bool>) -> Result<Vec<bool>> {
+    asked.iter().enumerate().map(|(row, asked)| if *asked { holds(row) } else { Ok(false) }).collect()
+}
+
+/// What is loaded once.
+fn once<T>(held: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(found) = held.get() {
+        return Ok(found);
+    }
+    let loaded = load()?;
+    Ok(held.get_or_init(|| loaded))
+}
+
+/// Puts a file in the place of another in one step. Of several at once, one is there in the end, whole.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("index");
+    let aside = path.with_file_name(format!(".{name}.{}", uuid::Uuid::new_v4()));
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&aside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        std::fs::rename(&aside, path)
+    });
+    written.map_err(|e| {
+        let _ = std::fs::remove_file(&aside);
+        Error::from(e)
+    })
+}
