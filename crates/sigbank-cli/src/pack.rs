@@ -1,24 +1,27 @@
 //! `sigbank pack`.
 
 use crate::check::style;
+use crate::place::Storage;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::json;
 use sigbank::Error;
-use sigbank::convert::{Channels, Cut, PackOptions, PackReport, SedpackTarget, Shares, Skipped, Windows, pack, plan};
+use sigbank::convert::{
+    Channels, Cut, Destination, PackOptions, PackReport, SedpackTarget, Shares, Skipped, Windows, pack, plan,
+};
 use sigbank_format::model::DType;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Turn folders of recordings (wav, flac, ogg, npy, npz) into a new dataset
 ///
-/// Each record has the fields signal, start (its first sample), source (the file, relative to its folder) and sample_rate.
+/// DEST is a folder, or an address such as s3://bucket/traces, where the root comes last. Each record has the fields signal, start (its first sample), source (the file, relative to its folder) and sample_rate.
 /// A file lies in one split as a whole. What is left out is counted and listed; a file that cannot be read ends the run and
 /// leaves nothing behind.
 #[derive(clap::Args)]
 #[command(override_usage = "sigbank pack [OPTIONS] <FOLDER>... <DEST>")]
 pub(crate) struct Args {
-    /// Folders of recordings, and last the folder to make
+    /// Folders of recordings, and last the folder or address to make
     #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]
     paths: Vec<PathBuf>,
     /// Cut recordings into windows of N samples; without it, each recording is one record and all have the same length
@@ -79,6 +82,8 @@ pub(crate) struct Args {
     /// Threads that decode, and as many that compress; 0: one a core, at most 4
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    storage: Storage,
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -125,7 +130,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     };
     let plan = plan(folders, &args.options()?)?;
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} examples, {eta} left"));
-    let report = pack(&plan, dest, &target, &mut |p| {
+    let report = pack(&plan, Destination::new(dest, args.storage.options()), &target, &mut |p| {
         bar.set_position(p.bytes);
         bar.set_message(text::count(p.records));
     });

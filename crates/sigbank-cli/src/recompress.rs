@@ -2,10 +2,11 @@
 
 use crate::check::{counted, style};
 use crate::merge::{counts, print_json};
+use crate::place::Storage;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::json;
-use sigbank::convert::{RecompressOptions, recompress};
+use sigbank::convert::{Destination, RecompressOptions, recompress};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -17,9 +18,10 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     /// The dataset to read
     dataset: PathBuf,
-    /// The folder to make
+    /// The folder or address to make
     dest: PathBuf,
-    /// none, GZIP, ZLIB, BZ2, LZMA, LZ4 or ZSTD; for npz none or ZIP; for tfrec none, GZIP or ZLIB
+    /// none, GZIP, ZLIB, BZ2, LZMA, LZ4 or ZSTD; for npz none or ZIP; for tfrec none, GZIP or ZLIB [default: that of the dataset, or
+    /// where the new type cannot have it ZSTD, ZIP or GZIP]
     #[arg(long)]
     compression: Option<String>,
     /// fb, npz or tfrec
@@ -34,6 +36,8 @@ pub(crate) struct Args {
     /// Threads that compress; 0: one a core, at most 4
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    storage: Storage,
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -49,14 +53,24 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         threads: args.threads,
     };
     let bar = ProgressBar::new(0).with_style(style("{bar:40} {pos}/{len} examples, {eta} left"));
-    let report = recompress(&args.dataset, &args.dest, &options, &mut counted(&bar));
+    let destination = Destination::new(&args.dest, args.storage.options());
+    let report = recompress(&args.dataset, destination, &options, &mut counted(&bar));
     bar.finish_and_clear();
     let report = report?;
     if args.json {
-        return print_json(&report.written, &args.dest, json!({"extra_files": report.extra_files}), out);
+        return print_json(
+            &report.written,
+            &args.dest,
+            json!({"extra_files": report.extra_files, "chosen_compression": report.chosen_compression}),
+            out,
+        );
     }
     let (from, to) = (args.dataset.display(), args.dest.display());
     text::line(out, format_args!("wrote {from} anew as {to}: {}", counts(&report.written)))?;
+    if let Some(chosen) = report.chosen_compression {
+        let kind = options.shard_file_type.unwrap_or_default();
+        writeln!(out, "compression: {chosen}, since {kind} shards cannot have that of the dataset and --compression names none")?;
+    }
     print_extra(report.extra_files, out)?;
     writeln!(out, "root {}", report.written.root)?;
     Ok(())

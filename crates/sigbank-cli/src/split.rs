@@ -2,11 +2,12 @@
 
 use crate::check::{counted, style};
 use crate::merge::{counts, print_json};
+use crate::place::Storage;
 use crate::recompress::print_extra;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
-use sigbank::convert::{Shares, SplitBy, SplitOptions, split};
+use sigbank::convert::{Destination, Shares, SplitBy, SplitOptions, split};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     /// The dataset to read, which is not changed
     dataset: PathBuf,
-    /// The folder to make
+    /// The folder or address to make
     dest: PathBuf,
     /// The share of the examples for each split, such as train=0.8,test=0.1,holdout=0.1
     #[arg(long, value_name = "SHARES")]
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     /// Threads that compress, by example; 0: one a core, at most 4
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    storage: Storage,
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -42,7 +45,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let options = SplitOptions { shares: args.split.clone(), seed: args.seed, by: args.by.clone(), threads: args.threads };
     let what = if args.by == SplitBy::Example { "examples" } else { "shards" };
     let bar = ProgressBar::new(0).with_style(style(&format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left")));
-    let report = split(&args.dataset, &args.dest, &options, &mut counted(&bar));
+    let destination = Destination::new(&args.dest, args.storage.options());
+    let report = split(&args.dataset, destination, &options, &mut counted(&bar));
     bar.finish_and_clear();
     let report = report?;
     if args.json {

@@ -1,13 +1,41 @@
 //! Several datasets of one structure in a new one.
 
-use super::Staging;
+use super::destination::{Destination, Making, address};
 use super::rewrite::{Written, open, refuse_inside, stopped};
 use crate::error::{Error, Result};
 use crate::layout::Source;
-use crate::layout::sedpack::{Assembly, Dataset, Info, Structure};
+use crate::layout::sedpack::{Assembly, Dataset, Info, ShardInfo, Structure};
 use serde_json::Value;
 use sigbank_format::model::{Field, Metadata};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
+
+/// What to do with a shard that stands in several of the datasets (which has the same checksums in each).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SameShards {
+    /// Refuse to merge: examples would come twice, or in two splits, which nobody sees later.
+    #[default]
+    Refuse,
+    /// Take it of the first dataset alone.
+    Once,
+    /// Take it each time.
+    Keep,
+}
+
+/// How datasets are merged.
+///
+/// ```
+/// use sigbank::convert::{MergeOptions, SameShards};
+/// assert_eq!(MergeOptions::default(), MergeOptions { metadata_from: 0, same_shards: SameShards::Refuse });
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// The position of the dataset whose metadata the new one has.
+    pub metadata_from: usize,
+    /// What to do with shards that several of them have.
+    pub same_shards: SameShards,
+}
 
 /// What merging did.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,37 +46,46 @@ pub struct MergeReport {
     pub bytes: u64,
     /// Directories with a new name, because two of one name would have met.
     pub renamed: u64,
+    /// Shards that an earlier dataset had already.
+    pub same_shards: u64,
     /// What the datasets say differently of themselves: the new one says it as the one that its metadata come from.
     pub differing: Vec<String>,
 }
 
 /// Puts the shards of all `sources`, in the order given, into a new dataset at `dest`, which appears there when it is complete, or not
 /// at all. Splits of one name become one. Shards are copied byte by byte and compared with their checksums on the way; they keep their
-/// custom metadata and unknown keys. What else the new dataset says of itself comes from the source at position `metadata_from`.
+/// custom metadata and unknown keys. What else the new dataset says of itself comes from the source that the options name.
 /// `progress` hears (shards done, shards in all) and stops the run by `false`.
 ///
 /// # Errors
-/// `Invalid` where the structures differ (it names the difference), for a dataset given twice, and for a destination in a source;
+/// `Invalid` where the structures differ (it names the difference), for a dataset given twice, for shards that several have unless the
+/// options allow that, and for a destination in a source;
 /// `AlreadyExists` where the destination is taken; `Corrupt` or `NotFound` names a shard that is not as its list says.
 ///
 /// ```no_run
-/// let report = sigbank::convert::merge(&["monday".into(), "tuesday".into()], "week".as_ref(), 0, &mut |_, _| true)?;
+/// use sigbank::convert::{MergeOptions, merge};
+/// let report = merge(&["monday".into(), "tuesday".into()], "week", &MergeOptions::default(), &mut |_, _| true)?;
 /// println!("{} examples", report.written.records());
 /// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn merge(
     sources: &[PathBuf],
-    dest: &Path,
-    metadata_from: usize,
+    dest: impl Into<Destination>,
+    options: &MergeOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<MergeReport> {
-    refuse_inside(dest, &sources.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
-    let datasets = sources.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
+    let dest = dest.into();
+    let metadata_from = options.metadata_from;
+    refuse_inside(dest.path(), &sources.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
+    let datasets = sources.iter().map(|path| open(path, dest.options())).collect::<Result<Vec<_>>>()?;
     let chosen = datasets
         .get(metadata_from)
         .ok_or_else(|| Error::invalid(format!("metadata from dataset {metadata_from}, but {} are given", datasets.len())))?;
     for (i, (path, dataset)) in sources.iter().zip(&datasets).enumerate() {
-        let same = |other: &&PathBuf| other.canonicalize().ok() == path.canonicalize().ok();
+        let same = |other: &&PathBuf| match (address(other), address(path)) {
+            (None, None) => other.canonicalize().ok() == path.canonicalize().ok(),
+            (one, another) => one.map(|text| text.trim_end_matches('/')) == another.map(|text| text.trim_end_matches('/')),
+        };
         if sources.iter().take(i).any(|other| same(&other)) {
             return Err(Error::invalid("the dataset is given twice").at(path.display()).remedy("give each dataset once"));
         }
@@ -59,28 +96,70 @@ pub fn merge(
                 .remedy("give them one form first: sigbank recompress writes a dataset anew with another compression, kind of shard or checksums"));
         }
     }
-    let staging = Staging::new(dest)?;
-    let mut assembly = Assembly::create(staging.dir(), &newest(&datasets, chosen.info())?)?;
-    let total = datasets.iter().flat_map(|d| d.splits()).map(|s| s.units).sum();
-    let mut done = 0;
+    let mut seen = Seen { options, first: HashMap::new(), same: 0 };
+    let mut shards = Vec::new();
     for (i, dataset) in datasets.iter().enumerate() {
         for split in dataset.splits() {
-            assembly.split(&split.name)?;
-            let origin = (i, split.name.clone());
             for shard in dataset.shard_infos(&split.name, 0, u64::MAX)? {
-                if !progress(done, total) {
-                    return Err(stopped());
+                if seen.takes(i, dataset, &shard)? {
+                    shards.push((i, split.name.clone(), shard));
                 }
-                assembly.copy(dataset, &origin, &shard, &split.name)?;
-                done += 1;
             }
         }
     }
-    progress(done, total);
+    let making = Making::begin(&dest, true)?;
+    let mut assembly = Assembly::create_store(making.store()?, &newest(&datasets, chosen.info())?)?;
+    datasets.iter().flat_map(Dataset::splits).try_for_each(|split| assembly.split(&split.name))?;
+    let total = shards.len() as u64;
+    for (done, (i, split, shard)) in (0..).zip(&shards) {
+        if !progress(done, total) {
+            return Err(stopped());
+        }
+        if let Some(dataset) = datasets.get(*i) {
+            assembly.copy(dataset, &(*i, split.clone()), shard, split)?;
+        }
+    }
+    progress(total, total);
     let (bytes, renamed) = (assembly.bytes(), assembly.renamed());
     let written = Written::of(&assembly.finish()?)?;
-    staging.publish()?;
-    Ok(MergeReport { written, bytes, renamed, differing: differing(sources, &datasets, metadata_from) })
+    making.publish()?;
+    Ok(MergeReport { written, bytes, renamed, same_shards: seen.same, differing: differing(sources, &datasets, metadata_from) })
+}
+
+/// Which shards were met, by their checksums, and in which dataset first.
+struct Seen<'a> {
+    options: &'a MergeOptions,
+    first: HashMap<Vec<String>, (usize, String)>,
+    same: u64,
+}
+
+impl Seen<'_> {
+    /// Whether a shard is to be taken.
+    fn takes(&mut self, number: usize, dataset: &Dataset, shard: &ShardInfo) -> Result<bool> {
+        let key: Vec<String> = shard.files.iter().flat_map(|file| file.checksums.iter().cloned()).collect();
+        let place = format!("{}/{}", dataset.location(), shard.path()?);
+        if key.is_empty() {
+            return Ok(true); // Nothing tells shards apart.
+        }
+        let (first, there) = match self.first.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert((number, place));
+                return Ok(true);
+            }
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        if *first == number {
+            return Ok(true); // One dataset has it twice, and so has the new one.
+        }
+        self.same += 1;
+        match self.options.same_shards {
+            SameShards::Keep => Ok(true),
+            SameShards::Once => Ok(false),
+            SameShards::Refuse => Err(Error::invalid(format!("this shard is also {there}: its examples would come twice"))
+                .at(place)
+                .remedy("leave the second out or take both, knowingly: --same-shards once, or keep")),
+        }
+    }
 }
 
 /// What two structures do not have in common, in words; none where shards of one are shards of the other.

@@ -10,13 +10,14 @@
 //!     ..Default::default()
 //! };
 //! let plan = plan(&["recordings".into()], &options)?;
-//! let report = pack(&plan, "dataset".as_ref(), &SedpackTarget::default(), &mut |_| ())?;
+//! let report = pack(&plan, "dataset", &SedpackTarget::default(), &mut |_| ())?;
 //! println!("{:?}, {} files of other kinds", report.records, report.others.len());
 //! # Ok::<(), sigbank::Error>(())
 //! ```
 
 mod cast;
 pub mod copy;
+mod destination;
 mod merge;
 mod plan;
 mod recompress;
@@ -31,10 +32,12 @@ mod split;
 mod staging;
 mod to_sedpack;
 mod to_signal;
+mod veil;
 mod windows;
 
 pub use cast::{Channels, magnitudes};
-pub use merge::{MergeReport, merge};
+pub use destination::Destination;
+pub use merge::{MergeOptions, MergeReport, SameShards, merge};
 pub use plan::{Cut, PackOptions, Plan, plan};
 pub use recompress::{RecompressOptions, RecompressReport, recompress};
 pub use report::{PackReport, Skipped};

@@ -1,10 +1,10 @@
 //! A dataset written anew with another compression, kind of shard, shard size or checksums.
 
-use super::Staging;
+use super::destination::{Destination, Making};
 use super::rewrite::{Rewriter, Verifying, Written, each, load, open, refuse_inside, stopped};
 use crate::error::{Error, Result};
 use crate::layout::Source;
-use crate::layout::sedpack::{Assembly, Info};
+use crate::layout::sedpack::{Assembly, Info, ShardFileType};
 use crate::loader::Shuffle;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// What is to be different; all else stays.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecompressOptions {
-    /// The compression of each shard, by Sedpack's word; empty for none.
+    /// The compression of each shard, by Sedpack's word; empty for none. Where it is not said and the new kind of shard cannot have
+    /// the old one: the kind's usual one, `ZSTD` for `fb`, `ZIP` for `npz`, `GZIP` for `tfrec`.
     pub compression: Option<String>,
     /// The kind of shard: `fb`, `npz` or `tfrec`.
     pub shard_file_type: Option<String>,
@@ -25,7 +26,8 @@ pub struct RecompressOptions {
 }
 
 impl RecompressOptions {
-    fn apply(&self, info: &Info) -> Result<Info> {
+    /// The new root, and the compression that was chosen where the old one cannot stay.
+    fn apply(&self, info: &Info) -> Result<(Info, Option<&'static str>)> {
         let mut structure = info.structure_object();
         let text = |v: &Option<String>| v.clone().map(Into::into);
         let changes = [
@@ -35,7 +37,13 @@ impl RecompressOptions {
             ("hash_checksum_algorithms", self.checksums.clone().map(Into::into)),
         ];
         structure.extend(changes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-        info.with(None, Some(structure))
+        let kinds = [(ShardFileType::Fb, "ZSTD"), (ShardFileType::Npz, "ZIP"), (ShardFileType::TfRec, "GZIP")];
+        let kind = kinds.into_iter().find(|(kind, _)| self.shard_file_type.as_deref() == Some(kind.as_str()));
+        let kept = info.structure().compression;
+        let chosen = kind.filter(|(kind, _)| self.compression.is_none() && !kind.compressions().contains(&kept));
+        let chosen = chosen.map(|(_, usual)| usual);
+        structure.extend(chosen.map(|usual| ("compression".to_owned(), usual.into())));
+        Ok((info.with(None, Some(structure))?, chosen))
     }
 }
 
@@ -46,6 +54,8 @@ pub struct RecompressReport {
     pub written: Written,
     /// Files beside the first one of their shard: they hold no examples and were left out.
     pub extra_files: u64,
+    /// The compression that was chosen, where none was named and the new kind of shard cannot have the old one.
+    pub chosen_compression: Option<&'static str>,
 }
 
 /// Writes the dataset `source` anew at `dest`, which appears there when it is complete, or not at all. Examples keep their order, their
@@ -60,22 +70,23 @@ pub struct RecompressReport {
 /// ```no_run
 /// use sigbank::convert::{RecompressOptions, recompress};
 /// let options = RecompressOptions { compression: Some("LZ4".into()), ..Default::default() };
-/// recompress("traces".as_ref(), "traces-lz4".as_ref(), &options, &mut |_, _| true)?;
+/// recompress("traces".as_ref(), "traces-lz4", &options, &mut |_, _| true)?;
 /// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn recompress(
     source: &Path,
-    dest: &Path,
+    dest: impl Into<Destination>,
     options: &RecompressOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecompressReport> {
-    refuse_inside(dest, &[source])?;
-    let dataset = open(source)?;
-    let info = options.apply(&dataset.info())?;
+    let dest = dest.into();
+    refuse_inside(dest.path(), &[source])?;
+    let dataset = open(source, dest.options())?;
+    let (info, chosen_compression) = options.apply(&dataset.info())?;
     let source = Arc::new(Verifying::new(dataset)?);
     let splits = source.splits();
-    let staging = Staging::new(dest)?;
-    let mut empty = Assembly::create(staging.dir(), &info)?;
+    let making = Making::begin(&dest, false)?;
+    let mut empty = Assembly::create_store(making.store()?, &info)?;
     splits.iter().try_for_each(|split| empty.split(&split.name))?;
     let new = empty.finish()?;
     let mut writer = Rewriter::new(&new, options.threads);
@@ -107,8 +118,8 @@ pub fn recompress(
     new.refresh()?;
     let written = Written::of(&new)?;
     drop(new);
-    staging.publish()?;
-    Ok(RecompressReport { written, extra_files: source.extra_files() })
+    making.publish()?;
+    Ok(RecompressReport { written, extra_files: source.extra_files(), chosen_compression })
 }
 
 #[cfg(test)]

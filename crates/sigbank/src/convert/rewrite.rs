@@ -1,10 +1,12 @@
 //! What merging, splitting and recompressing share: sources that are verified as they are read, and examples that are written
 //! anew with the metadata of their shards.
 
+use super::destination::address;
 use crate::error::{Error, Result};
 use crate::layout::sedpack::{Dataset, FillerOptions, ROOT, SedpackSink, ShardInfo};
 use crate::layout::{GroupMetadata, RecordWriter, RowSink, Sink, Source, Split, Token, Units, Verified, fixed_lens};
 use crate::loader::{Batch, Column, Loader, Options, Shuffle};
+use crate::store::{StorageOptions, connect};
 use sigbank_format::model::{Metadata, Schema};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -39,8 +41,11 @@ impl Written {
     }
 }
 
-/// Opens a dataset of the Sedpack layout.
-pub(super) fn open(path: &Path) -> Result<Dataset> {
+/// Opens a dataset of the Sedpack layout, in a folder or at an address.
+pub(super) fn open(path: &Path, options: &StorageOptions) -> Result<Dataset> {
+    if let Some(address) = address(path) {
+        return Dataset::open_store(connect(address, options)?, Default::default());
+    }
     if path.is_dir() && !path.join(ROOT).exists() {
         return Err(Error::unsupported("this is no Sedpack dataset")
             .at(path.display())
@@ -51,18 +56,32 @@ pub(super) fn open(path: &Path) -> Result<Dataset> {
 
 /// Refuses a destination in one of the sources.
 pub(super) fn refuse_inside(dest: &Path, sources: &[&Path]) -> Result<()> {
+    if let Some(there) = address(dest) {
+        let there = there.trim_end_matches('/');
+        let inside = |source: &str| {
+            there.strip_prefix(source.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        return match sources.iter().filter_map(|path| address(path)).any(inside) {
+            true => Err(inside_a_source(dest)),
+            false => Ok(()),
+        };
+    }
     let parent = dest.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Where it is not there the folder for the new dataset says so.
     let Ok(parent) = parent.canonicalize() else { return Ok(()) };
     let whole = dest.file_name().map_or_else(|| parent.clone(), |name| parent.join(name));
     for source in sources {
         if source.canonicalize().is_ok_and(|source| whole.starts_with(source)) {
-            return Err(Error::invalid("the destination is a source, or lies in one")
-                .at(dest.display())
-                .remedy("choose a folder outside of the datasets that are read"));
+            return Err(inside_a_source(dest));
         }
     }
     Ok(())
+}
+
+fn inside_a_source(dest: &Path) -> Error {
+    Error::invalid("the destination is a source, or lies in one")
+        .at(dest.display())
+        .remedy("choose a place outside of the datasets that are read")
 }
 
 /// The error of a run that `progress` ended.
@@ -127,6 +146,9 @@ impl Source for Verifying {
     }
     fn random_access(&self) -> bool {
         self.dataset.random_access()
+    }
+    fn round_trip(&self) -> u64 {
+        self.dataset.round_trip()
     }
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
         let key = (split.to_owned(), unit);

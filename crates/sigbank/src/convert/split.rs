@@ -1,8 +1,9 @@
 //! A dataset divided anew into train, test and holdout.
 
+use super::Shares;
+use super::destination::{Destination, Making};
 use super::rewrite::{Rewriter, Verifying, Written, each, load, open, records_in, refuse_inside, stopped};
 use super::shares::hash;
-use super::{Shares, Staging};
 use crate::error::{Error, Result};
 use crate::layout::Source;
 use crate::layout::sedpack::{Assembly, SPLITS, ShardInfo};
@@ -93,12 +94,12 @@ pub struct SplitReport {
 /// use sigbank::convert::{SplitBy, SplitOptions, split};
 /// let shares = "train=0.8,test=0.1,holdout=0.1".parse()?;
 /// let options = SplitOptions { shares, by: SplitBy::Key("subject".into()), ..Default::default() };
-/// split("all".as_ref(), "divided".as_ref(), &options, &mut |_, _| true)?;
+/// split("all".as_ref(), "divided", &options, &mut |_, _| true)?;
 /// # Ok::<(), sigbank::Error>(())
 /// ```
 pub fn split(
     source: &Path,
-    dest: &Path,
+    dest: impl Into<Destination>,
     options: &SplitOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<SplitReport> {
@@ -107,15 +108,16 @@ pub fn split(
             Error::invalid(format!("Sedpack has no split '{name}'")).remedy(format!("its splits are {}", SPLITS.join(", ")))
         );
     }
-    refuse_inside(dest, &[source])?;
-    let dataset = Arc::new(Verifying::new(open(source)?)?);
+    let dest = dest.into();
+    refuse_inside(dest.path(), &[source])?;
+    let dataset = Arc::new(Verifying::new(open(source, dest.options())?)?);
     if dataset.splits().iter().all(|s| s.records == 0) {
         return Err(Error::invalid("the dataset has no examples that could be divided").at(dataset.location()));
     }
     match &options.by {
-        SplitBy::Example => by_example(&dataset, dest, options, progress),
-        SplitBy::Shard => by_group(&dataset, dest, options, progress, &|shard| Ok(shard.path()?.to_string())),
-        SplitBy::Key(key) => by_group(&dataset, dest, options, progress, &|shard| match shard.metadata.get(key) {
+        SplitBy::Example => by_example(&dataset, &dest, options, progress),
+        SplitBy::Shard => by_group(&dataset, &dest, options, progress, &|shard| Ok(shard.path()?.to_string())),
+        SplitBy::Key(key) => by_group(&dataset, &dest, options, progress, &|shard| match shard.metadata.get(key) {
             Some(value) => Ok(value.to_string()),
             None => Err(without_key(&dataset, shard, key)),
         }),
@@ -145,7 +147,7 @@ struct Group {
 
 fn by_group(
     dataset: &Verifying,
-    dest: &Path,
+    dest: &Destination,
     options: &SplitOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
     key: &dyn Fn(&ShardInfo) -> Result<String>,
@@ -168,8 +170,8 @@ fn by_group(
     })?;
     let split_of: HashMap<&str, &str> =
         order.iter().zip(&chosen).filter_map(|((key, _), &at)| Some((*key, *names.get(at)?))).collect();
-    let staging = Staging::new(dest)?;
-    let mut assembly = Assembly::create(staging.dir(), &dataset.dataset().info())?;
+    let making = Making::begin(dest, true)?;
+    let mut assembly = Assembly::create_store(making.store()?, &dataset.dataset().info())?;
     names.iter().try_for_each(|name| assembly.split(name))?;
     let total = shards.len() as u64;
     for (done, (key, (from, shard))) in keys.iter().zip(&shards).enumerate() {
@@ -181,7 +183,7 @@ fn by_group(
     }
     progress(total, total);
     let written = Written::of(&assembly.finish()?)?;
-    staging.publish()?;
+    making.publish()?;
     let count = |at: usize| chosen.iter().filter(|&&c| c == at).count() as u64;
     let groups = names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), count(at))).collect();
     Ok(SplitReport { written, groups, extra_files: 0 })
@@ -245,7 +247,7 @@ impl Dealer {
 
 fn by_example(
     dataset: &Arc<Verifying>,
-    dest: &Path,
+    dest: &Destination,
     options: &SplitOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<SplitReport> {
@@ -256,8 +258,8 @@ fn by_example(
         let what = format!("{total} example{} cannot fill {} splits", if total == 1 { "" } else { "s" }, names.len());
         return Err(Error::invalid(what).at(dataset.location()).remedy("name fewer splits"));
     }
-    let staging = Staging::new(dest)?;
-    let mut empty = Assembly::create(staging.dir(), &dataset.dataset().info())?;
+    let making = Making::begin(dest, false)?;
+    let mut empty = Assembly::create_store(making.store()?, &dataset.dataset().info())?;
     names.iter().try_for_each(|name| empty.split(name))?;
     let new = empty.finish()?;
     let mut writer = Rewriter::new(&new, options.threads);
@@ -281,7 +283,7 @@ fn by_example(
     new.refresh()?;
     let written = Written::of(&new)?;
     drop(new);
-    staging.publish()?;
+    making.publish()?;
     let groups = names.iter().zip(counts).map(|(name, n)| ((*name).to_owned(), n as u64)).collect();
     Ok(SplitReport { written, groups, extra_files: dataset.extra_files() })
 }

@@ -1,14 +1,13 @@
 //! Packing into a new Sedpack dataset.
 
+use super::destination::{Destination, Making};
 use super::plan::Plan;
 use super::report::PackReport;
 use super::run::{Progress, run};
-use super::staging::Staging;
 use crate::error::{Error, Result};
 use crate::layout::sedpack::{Dataset, FillerOptions, Info, SPLITS};
 use serde_json::{Value, json};
 use sigbank_format::model::{FieldType, Metadata, Schema};
-use std::path::Path;
 
 /// How the new dataset is stored.
 #[derive(Debug, Clone)]
@@ -48,7 +47,12 @@ impl Default for SedpackTarget {
 /// # Errors
 /// `AlreadyExists` where the destination is taken; `Invalid` for a split, compression or checksum that Sedpack does not have;
 /// else as [`run`].
-pub fn pack(plan: &Plan, dest: &Path, target: &SedpackTarget, progress: &mut dyn FnMut(&Progress)) -> Result<PackReport> {
+pub fn pack(
+    plan: &Plan,
+    dest: impl Into<Destination>,
+    target: &SedpackTarget,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<PackReport> {
     if let Some(name) = plan.splits().iter().find(|s| !SPLITS.contains(&s.as_str())) {
         return Err(
             Error::invalid(format!("Sedpack has no split '{name}'")).remedy(format!("its splits are {}", SPLITS.join(", ")))
@@ -64,17 +68,17 @@ pub fn pack(plan: &Plan, dest: &Path, target: &SedpackTarget, progress: &mut dyn
     // Given also where it is empty: the layout's own default would put a licence on other people's data.
     let metadata = json!({ "description": target.description, "dataset_license": target.license });
     let info = Info::new(object(metadata), object(structure))?;
-    let staging = Staging::new(dest)?;
+    let making = Making::begin(&dest.into(), false)?;
     let threads = match target.threads {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
         n => n,
     };
     let report = {
-        let dataset = Dataset::create(staging.dir(), info)?;
+        let dataset = Dataset::create_store(making.store()?, info)?;
         let sink = dataset.sink(FillerOptions { threads, ..Default::default() });
         run(plan, &sink, threads, progress)?
     };
-    staging.publish()?;
+    making.publish()?;
     Ok(report)
 }
 

@@ -4,7 +4,8 @@ use super::support::*;
 use bytes::Bytes;
 use sigbank::Result;
 use sigbank::format::read_at::ReadAt;
-use sigbank::layout::signal_dataset::{Dataset, Elsewhere, Options, Publication};
+use sigbank::format::record::signal::{Axis, FieldMetadata, RecordMetadata};
+use sigbank::layout::signal_dataset::{Dataset, Elsewhere, Options, Publication, Record, publish, write_shard};
 use sigbank::store::bucket::BucketStore;
 use sigbank::store::{
     Capabilities, Expected, Listing, MemoryStore, NewObject, ObjectMeta, Pending, Sequential, Store, StoreFile, Version, cache,
@@ -213,6 +214,40 @@ fn requests_of_one_call_are_in_flight_together() {
     // Near each other they are one request.
     dataset.read(&[100, 104, 109, 101]).unwrap();
     assert_eq!(seen.take().0, 1);
+}
+
+/// Bytes between records are read where that costs less than one more request beside 31 others: a 32nd of a round trip.
+#[test]
+fn distant_records_of_a_shard_cost_their_own_bytes() {
+    let store = Far::default();
+    let seen = Arc::clone(&store.seen);
+    let store: Arc<dyn Store> = Arc::new(store);
+    let one = |n: u64| -> Result<Record> {
+        // What no compression makes small.
+        let mut state = (n + 1) * 0x9E37_79B9_7F4A_7C15;
+        let mut next = || {
+            (state ^= state << 13, state ^= state >> 7, state ^= state << 17);
+            state as u8
+        };
+        let samples: Vec<u8> = (0..20_000).map(|_| next()).collect();
+        let field = FieldMetadata {
+            axes: vec![Axis::new("t", 20_000)],
+            ..FieldMetadata::new("x", "uint8".parse().unwrap(), vec![20_000])
+        };
+        Ok(Record { metadata: RecordMetadata::new(format!("r{n}"), vec![field]), data: vec![samples.into()] })
+    };
+    let shard = write_shard(&*store, (0..32).map(one), "w", 0, &options()).unwrap();
+    let dataset = publish(&store, &[shard], &Publication::new("far", "v1"), &options()).unwrap();
+    dataset.record(0).unwrap();
+    seen.take();
+    for (ordinals, requests, records) in
+        [(&[3, 5][..], 1, 3), (&[3, 7], 2, 2), (&[20, 0, 10, 30], 4, 4), (&[1, 2, 3, 4], 1, 4), (&[9, 9], 1, 1)]
+    {
+        let got: Vec<String> = dataset.read(ordinals).unwrap().iter().map(|r| r.metadata().id.clone()).collect();
+        assert_eq!(got, ordinals.iter().map(|n| format!("r{n}")).collect::<Vec<_>>());
+        let (asked, bytes) = seen.take();
+        assert_eq!((asked, bytes / 20_000), (requests, records), "{ordinals:?}: {bytes} bytes");
+    }
 }
 
 /// 32 threads read a record each of one shard that none has opened yet: it is opened once, and the page is read once.

@@ -6,7 +6,7 @@ use crate::uri::RelPath;
 use serde_json::json;
 
 fn all(sources: &[&PathBuf], dest: &Path) -> Result<MergeReport> {
-    merge(&sources.iter().map(|p| (*p).clone()).collect::<Vec<_>>(), dest, 0, &mut |_, _| true)
+    merge(&sources.iter().map(|p| (*p).clone()).collect::<Vec<_>>(), dest, &MergeOptions::default(), &mut |_, _| true)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn shards_of_all_come_in_the_order_given_with_all_that_is_said_of_them() {
         .sum();
     assert_eq!(report.bytes, size);
     let reversed = dir.path().join("reversed");
-    let report = merge(&[b, a], &reversed, 1, &mut |_, _| true).unwrap();
+    let report = merge(&[b, a], &reversed, &MergeOptions { metadata_from: 1, ..Default::default() }, &mut |_, _| true).unwrap();
     assert_eq!(values(&reversed, "train"), [keyed(12..15, 5), keyed(0..5, 1), keyed(7..9, 2)].concat());
     assert!(report.differing.iter().any(|d| d.contains("\"b\" was left for \"a\"")));
     let metadata = Dataset::open(&reversed, Default::default()).unwrap().info().metadata();
@@ -139,5 +139,27 @@ fn a_difference_is_named() {
 
 #[test]
 fn merging_keeps_its_promises() {
-    keeps_its_promises(|source, dest, progress| merge(&[source.into()], dest, 0, progress).map(|_| ()));
+    keeps_its_promises(|source, dest, progress| merge(&[source.into()], dest, &MergeOptions::default(), progress).map(|_| ()));
+}
+
+#[test]
+fn a_shard_that_two_have_is_refused_taken_once_or_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = make(dir.path(), "a", json!({}), &[&[("train", 0..4, 1)]]);
+    let b = make(dir.path(), "b", json!({}), &[&[("test", 0..2, 1), ("train", 8..10, 1)]]);
+    let with = |name: &str, same_shards| {
+        let options = MergeOptions { same_shards, ..Default::default() };
+        let dest = dir.path().join(name);
+        (merge(&[a.clone(), b.clone()], dest.as_path(), &options, &mut |_, _| true), dest)
+    };
+    let (refused, dest) = with("refused", SameShards::Refuse);
+    let e = refused.unwrap_err();
+    assert_eq!((e.code(), dest.exists()), (Code::Invalid, false));
+    assert!(e.to_string().contains(&shard(&a, "train", 0).display().to_string()), "{e}");
+    assert!(e.path().unwrap() == shard(&b, "test", 0).display().to_string(), "{e}");
+    let (once, dest) = with("once", SameShards::Once);
+    assert_eq!(once.unwrap().same_shards, 1);
+    assert_eq!((values(&dest, "train"), values(&dest, "test")), ([keyed(0..4, 1), keyed(8..10, 1)].concat(), vec![]));
+    let (kept, dest) = with("kept", SameShards::Keep);
+    assert_eq!((kept.unwrap().same_shards, values(&dest, "test")), (1, keyed(0..2, 1)));
 }

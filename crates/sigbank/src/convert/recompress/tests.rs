@@ -76,10 +76,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let source = make(dir.path(), "source", json!({}), &[&[("train", 0..3, -1)]]);
     for (options, words) in [
-        (
-            RecompressOptions { shard_file_type: Some("npz".into()), ..Default::default() },
-            "'npz' shards cannot have compression 'LZ4'; they can have '', 'ZIP'",
-        ),
+        (to("LZ4", "npz"), "'npz' shards cannot have compression 'LZ4'; they can have '', 'ZIP'"),
         (to("LZ5", "fb"), "LZ5"),
         (to("", "zarr"), "'fb', 'npz' or 'tfrec' is expected"),
         (RecompressOptions { checksums: Some(vec!["crc".into()]), ..Default::default() }, "crc"),
@@ -97,4 +94,26 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
 #[test]
 fn recompressing_keeps_its_promises() {
     keeps_its_promises(|source, dest, progress| recompress(source, dest, &to("", "fb"), progress).map(|_| ()));
+}
+
+#[test]
+fn a_kind_that_cannot_have_the_old_compression_gets_its_usual_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = make(dir.path(), "source", json!({}), &[&[("train", 0..5, 1)]]);
+    for (from, kind, chosen, word) in [
+        ("LZ4", "npz", Some("ZIP"), "ZIP"),
+        ("LZ4", "tfrec", Some("GZIP"), "GZIP"),
+        ("LZ4", "fb", None, "LZ4"),
+        ("", "npz", None, ""),
+    ] {
+        let (first, second) = (dir.path().join(format!("{kind}{from}")), dir.path().join(format!("{kind}{from}2")));
+        run(&source, &first, to(from, "fb")).unwrap();
+        let options = RecompressOptions { shard_file_type: Some(kind.into()), ..Default::default() };
+        assert_eq!(run(&first, &second, options).unwrap().chosen_compression, chosen);
+        assert_eq!(Dataset::open(&second, Default::default()).unwrap().info().structure().compression.as_str(), word);
+        assert_eq!(values(&second, "train"), keyed(0..5, 1));
+    }
+    // One that is named is taken at its word.
+    let refused = run(&source, &dir.path().join("no"), to("LZ4", "npz")).unwrap_err();
+    assert_eq!(refused.code(), Code::Invalid, "{refused}");
 }

@@ -117,7 +117,7 @@ impl Whole {
     }
 
     /// All of a file, as it arrives.
-    fn fetch(file: Arc<dyn StoreFile>) -> Result<Arc<dyn StoreFile>> {
+    pub(super) fn fetch(file: Arc<dyn StoreFile>) -> Result<Arc<dyn StoreFile>> {
         let (size, location) = (file.size(), file.location().to_owned());
         let mut bytes = crate::store::zeroed(size)?;
         file.stream().read_exact(&mut bytes).map_err(|e| Error::from(e).at(&location))?;
@@ -165,7 +165,10 @@ impl Listed<'_> {
     /// Opens it, with its first bytes where that costs a request anyway.
     fn open(&mut self, first: u64) -> Result<Arc<dyn StoreFile>> {
         let opened = open(self.store, self.path, first, self.begun.take());
-        opened.map_err(|e| e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"))
+        opened.map_err(|e| match e.remedy_text() {
+            None => e.remedy("the shard is listed but cannot be opened; run a check, and restore it from a copy"),
+            Some(_) => e,
+        })
     }
 }
 

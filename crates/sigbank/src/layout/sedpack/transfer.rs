@@ -1,20 +1,25 @@
 //! Taking over whole shards of other datasets, byte by byte.
 
 use super::lists::{FileInfo, LIST, ShardInfo};
+use super::reader::{ALL, Whole, open};
 use super::relist::Tree;
 use super::state::compare_digests;
 use super::{Dataset, Info, OpenOptions, ROOT, check};
-use crate::error::{Error, Result};
-use crate::store::{LocalStore, Store};
+use crate::error::{Code, Error, Result};
+use crate::layout::Source;
+use crate::store::{LocalStore, Store, StoreFile, exists};
 use crate::uri::RelPath;
 use serde_json::{Value, json};
 use sigbank_format::checksum::MultiHasher;
 use sigbank_format::model::Metadata;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 const CHUNK: usize = 1 << 20;
+/// A shard up to this size is fetched once, to be looked at and copied, where a request costs time.
+const FETCHED: u64 = 32 << 20;
 
 /// Where a shard comes from: the number of its dataset, and its split there. The shards of one origin keep the directories that they
 /// share.
@@ -42,7 +47,7 @@ pub type Origin = (usize, String);
 /// ```
 #[derive(Debug)]
 pub struct Assembly {
-    store: LocalStore,
+    store: Arc<dyn Store>,
     info: Info,
     tree: Tree,
     files: Vec<RelPath>,
@@ -60,8 +65,16 @@ impl Assembly {
     /// # Errors
     /// `ReadOnly` or `Storage` where nothing can be written.
     pub fn create(root: &Path, info: &Info) -> Result<Self> {
+        Self::create_store(Arc::new(LocalStore::create(root)?), info)
+    }
+
+    /// As [`Assembly::create`], in a store.
+    ///
+    /// # Errors
+    /// `Invalid` for an info that cannot be written.
+    pub fn create_store(store: Arc<dyn Store>, info: &Info) -> Result<Self> {
         Ok(Self {
-            store: LocalStore::create(root)?,
+            store,
             info: without_splits(info)?,
             tree: Tree::default(),
             files: Vec::new(),
@@ -99,13 +112,20 @@ impl Assembly {
     pub fn copy(&mut self, from: &Dataset, origin: &Origin, shard: &ShardInfo, split: &str) -> Result<()> {
         super::info::known_split(split)?;
         let path = shard.path()?.clone();
-        from.inner.reader.probe(from.store().open_read(&path)?, shard.examples).map_err(|e| e.at(from.store().locate(&path)))?;
+        // Where a request costs time the shard is fetched once, if it is not too large.
+        let file = open(from.store(), &path, ALL, None)
+            .map_err(|e| e.remedy("the shard is listed but cannot be read; see what a repair would do"))?;
+        let far = from.round_trip() > 0 && file.size() <= FETCHED;
+        let mut first = Some(if far { Whole::fetch(file)? } else { file });
+        if let Some(file) = &first {
+            from.inner.reader.probe(file.clone(), shard.examples).map_err(|e| e.at(from.store().locate(&path)))?;
+        }
         let mut raw = shard.to_value();
         let mut files = raw.get_mut("file_infos").and_then(Value::as_array_mut).into_iter().flatten();
         let mut list = None;
         for file in &shard.files {
             let to = self.place(origin, &file.path, split)?;
-            self.copy_file(from, file, &to)?;
+            self.copy_file(from, first.take(), file, &to)?;
             if let Some(object) = files.next().and_then(Value::as_object_mut) {
                 object.insert("file_path".into(), to.as_str().into());
             }
@@ -144,26 +164,64 @@ impl Assembly {
         if name.is_empty() { split.join(rest) } else { split.join(&name)?.join(rest) }
     }
 
-    fn copy_file(&mut self, from: &Dataset, info: &FileInfo, to: &RelPath) -> Result<()> {
+    fn copy_file(&mut self, from: &Dataset, file: Option<Arc<dyn StoreFile>>, info: &FileInfo, to: &RelPath) -> Result<()> {
         let store = from.store();
-        let file = store
-            .open_read(&info.path)
-            .map_err(|e| e.remedy("the shard is listed but cannot be read; see what a repair would do"))?;
+        let file = match file {
+            Some(file) => file,
+            None => open(store, &info.path, ALL, None)
+                .map_err(|e| e.remedy("the shard is listed but cannot be read; see what a repair would do"))?,
+        };
+        if self.is_there(&*file, info, to)? {
+            self.bytes += file.size();
+            return Ok(());
+        }
         let algorithms = &self.info.structure().algorithms;
         let mut hasher = MultiHasher::new(algorithms);
         let mut new = self.store.write_new(to)?;
+        let (size, mut stream) = (file.size(), file.stream());
         let mut at = 0;
-        while at < file.size() {
-            let n = (file.size() - at).min(self.buffer.len() as u64);
+        while at < size {
+            let n = (size - at).min(self.buffer.len() as u64);
             let part = self.buffer.get_mut(..n as usize).unwrap_or_default();
-            file.read_at(at, part).map_err(|e| Error::from(e).at(store.locate(&info.path)))?;
+            stream.read_exact(part).map_err(|e| Error::from(e).at(store.locate(&info.path)))?;
             hasher.update(part);
             new.write_all(part).map_err(|e| Error::from(e).at(self.store.locate(to)))?;
             at += n;
         }
         compare_digests(algorithms, info, &hasher.finish()).map_err(|e| e.at(store.locate(&info.path)))?;
         self.bytes += at;
-        new.commit()
+        new.commit().map_err(|e| match e.code() {
+            Code::AlreadyExists => e.remedy("another run copies to the same destination: let one of them end"),
+            _ => e,
+        })
+    }
+
+    /// Whether an earlier run, which was interrupted, has copied the file to a bucket already.
+    fn is_there(&self, file: &dyn StoreFile, info: &FileInfo, to: &RelPath) -> Result<bool> {
+        if self.store.capabilities().round_trip == 0 || !exists(&*self.store, to)? {
+            return Ok(false);
+        }
+        let other = |found: String| {
+            Error::already_exists(format!("another file of this name is there: {found}"))
+                .at(self.store.locate(to))
+                .remedy("choose another destination, or remove what lies there")
+        };
+        let there = open(&*self.store, to, ALL, None)?;
+        if there.size() != file.size() {
+            return Err(other(format!("it has {} bytes, not {}", there.size(), file.size())));
+        }
+        let algorithms = &self.info.structure().algorithms;
+        let mut hasher = MultiHasher::new(algorithms);
+        let mut stream = there.stream();
+        let mut part = vec![0; CHUNK];
+        loop {
+            match stream.read(&mut part).map_err(|e| Error::from(e).at(self.store.locate(to)))? {
+                0 => break,
+                n => hasher.update(part.get(..n).unwrap_or_default()),
+            }
+        }
+        compare_digests(algorithms, info, &hasher.finish()).map_err(|e| other(e.message().to_owned()))?;
+        Ok(true)
     }
 
     /// Writes the lists and, when all that they name survives a power failure, the root.
@@ -185,7 +243,7 @@ impl Assembly {
         let root = RelPath::parse(ROOT)?;
         store.create(&root, &[&info.to_bytes()?])?;
         store.flush(&[root])?;
-        Dataset::open(store.root(), OpenOptions { allow_newer: true })
+        Dataset::open_store(store, OpenOptions { allow_newer: true })
     }
 }
 

@@ -117,8 +117,10 @@ impl Failure {
         let seen = &self.seen;
         if let Some(lie) = &seen.lie {
             return match seen.ignored_range {
-                true => Error::unsupported(format!("the server does not serve parts of objects: {lie}"))
-                    .remedy("use a server, or a proxy, that honours the Range header; this one's answer was not taken for data"),
+                true => Error::storage(format!(
+                    "the server ignored the range of the request, and so does not serve parts of objects: {lie}"
+                ))
+                .remedy("use a server, or a proxy, that honours the Range header; this one's answer was not taken for data"),
                 false => Error::storage(format!("the answer is not one to the request: {lie}"))
                     .remedy("a proxy or a cache on the way, or the server, is broken; nothing of it was taken for data"),
             };

@@ -1,0 +1,110 @@
+//! Where a new dataset goes.
+
+use super::Staging;
+use super::veil::{Veil, taken};
+use crate::error::{Error, Result};
+use crate::layout::sedpack::{ROOT, local_store};
+use crate::store::{StorageOptions, Store, connect, exists, local_path};
+use crate::uri::RelPath;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a new dataset goes: a folder that is made, or an address of object storage, with the settings of that (and of the addresses
+/// that are read from). In a folder the dataset appears when it is complete, or not at all; in a bucket too: shards are put there as they
+/// are made, the lists after them, create-only, and the root last. A run that fails removes what it put there, except copies of
+/// shards, which the next run uses again; one that is killed leaves objects that nothing names.
+///
+/// ```
+/// use sigbank::convert::Destination;
+/// let there = Destination::new("s3://bucket/traces", [("region".into(), "eu-west-1".into())].into());
+/// assert!(there.path().to_str() == Some("s3://bucket/traces"));
+/// assert_eq!(Destination::from("traces").path().to_str(), Some("traces"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Destination {
+    path: PathBuf,
+    options: StorageOptions,
+}
+
+impl Destination {
+    /// A folder or an address, with the settings of its storage.
+    pub fn new(path: impl Into<PathBuf>, options: StorageOptions) -> Self {
+        Self { path: path.into(), options }
+    }
+    /// The folder, or the address.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The settings.
+    pub fn options(&self) -> &StorageOptions {
+        &self.options
+    }
+}
+
+impl From<&Path> for Destination {
+    fn from(path: &Path) -> Self {
+        Self::new(path, StorageOptions::new())
+    }
+}
+
+impl From<&PathBuf> for Destination {
+    fn from(path: &PathBuf) -> Self {
+        Self::from(path.as_path())
+    }
+}
+
+impl From<&str> for Destination {
+    fn from(path: &str) -> Self {
+        Self::from(Path::new(path))
+    }
+}
+
+/// An address of object storage; `None` for a path.
+pub(super) fn address(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| local_path(text).is_none())
+}
+
+/// A dataset that is being made.
+#[derive(Debug)]
+pub(super) enum Making {
+    Folder(Staging),
+    Bucket(Veil),
+}
+
+impl Making {
+    /// Begins. With `keep`, what is put into a bucket stays when the run fails, for the next one.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where the destination is taken; those of its storage.
+    pub(super) fn begin(destination: &Destination, keep: bool) -> Result<Self> {
+        let Some(address) = address(&destination.path) else { return Ok(Self::Folder(Staging::new(&destination.path)?)) };
+        let bucket = connect(address, &destination.options)?;
+        let root = RelPath::parse(ROOT)?;
+        if !bucket.capabilities().write {
+            return Err(Error::read_only("nothing can be written there").at(address).remedy("choose a folder or a bucket"));
+        }
+        if exists(&*bucket, &root)? {
+            return Err(taken(&*bucket, &root));
+        }
+        Ok(Self::Bucket(Veil::new(bucket, keep)))
+    }
+
+    /// Where to write.
+    pub(super) fn store(&self) -> Result<Arc<dyn Store>> {
+        Ok(match self {
+            Self::Folder(staging) => Arc::new(local_store(staging.dir())?),
+            Self::Bucket(veil) => Arc::new(veil.clone()),
+        })
+    }
+
+    /// Makes it visible, in one step.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where somebody else's has appeared meanwhile.
+    pub(super) fn publish(self) -> Result<()> {
+        match self {
+            Self::Folder(staging) => staging.publish(),
+            Self::Bucket(veil) => veil.lift(),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+"""`pack`, `merge`, `split` and `recompress` whose destination is in a bucket of a real server; the reference package reads what they made."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sedpack.io as reference
+
+from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
+
+boto3 = pytest.importorskip("boto3")
+PROGRAM = str(Path(sys.executable).parent / "sigbank")
+OPTIONS = {"allow_http": "true", "access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
+
+
+def options_of(server: dict[str, str]) -> dict[str, str]:
+    return {"endpoint": server["endpoint"], **OPTIONS}
+
+
+def command(server: dict[str, str], *arguments: object) -> list[str]:
+    settings = [part for key, value in options_of(server).items() for part in ("--storage-option", f"{key}={value}")]
+    return [PROGRAM, *map(str, arguments), *settings]
+
+
+def run(server: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(server, *arguments), capture_output=True, text=True, timeout=120)
+
+
+def done(server: dict[str, str], *arguments: object) -> dict[str, Any]:
+    said = run(server, *arguments, "--json")
+    assert said.returncode == 0, said.stderr + said.stdout
+    answer: dict[str, Any] = json.loads(said.stdout)
+    return answer
+
+
+def address_in(server: dict[str, str]) -> str:
+    return f"s3://{server['bucket']}/made-{uuid.uuid4().hex}"
+
+
+def client(server: dict[str, str]) -> Any:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+    return boto3.client("s3", endpoint_url=server["endpoint"], **keys)
+
+
+def objects(server: dict[str, str], address: str) -> list[str]:
+    prefix = address.removeprefix(f"s3://{server['bucket']}/") + "/"
+    pages = client(server).get_paginator("list_objects_v2").paginate(Bucket=server["bucket"], Prefix=prefix)
+    return [one["Key"].removeprefix(prefix) for page in pages for one in page.get("Contents", [])]
+
+
+def fetched(server: dict[str, str], address: str, folder: Path) -> Path:
+    """A dataset in a bucket as the reference package can read it, by plain downloads."""
+    prefix = address.removeprefix(f"s3://{server['bucket']}/")
+    for name in objects(server, address):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        client(server).download_file(server["bucket"], f"{prefix}/{name}", str(folder / name))
+    return folder
+
+
+def make(root: Path | str, numbers: range, options: dict[str, str] | None = None) -> Any:
+    attributes = [Attribute(name="n", dtype="int", shape=()), Attribute(name="x", dtype="int32", shape=(20_000,))]
+    structure = DatasetStructure(saved_data_description=attributes, compression="LZ4", examples_per_shard=4)
+    with Dataset.create(root, Metadata(description="d"), structure, storage_options=options).filler() as filler:
+        for n in numbers:
+            filler.write_example(values={"n": n, "x": np.arange(n, n + 20_000, dtype=np.int32)}, split="train")
+    return root
+
+
+def numbers(folder: Path, *splits: Any) -> list[int]:
+    dataset = reference.Dataset(folder)
+    dataset.check(show_progressbar=False)
+    found = []
+    for split in splits or ("train",):
+        for example in dataset.as_numpy_iterator(split=split, repeat=False, shuffle=0):
+            np.testing.assert_array_equal(example["x"], np.arange(example["n"], example["n"] + 20_000, dtype=np.int32))
+            found.append(int(example["n"]))
+    return found
+
+
+def test_each_command_makes_a_dataset_in_a_bucket(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    one, other = make(tmp_path / "one", range(10)), make(tmp_path / "other", range(10, 20))
+    merged, again, by_shard, by_example = (address_in(s3_server) for _ in range(4))
+    assert done(s3_server, "merge", one, other, merged)["records"] == 20
+    assert numbers(fetched(s3_server, merged, tmp_path / "merged")) == [*range(20)]
+    # Of one in a bucket, in another place there.
+    assert done(s3_server, "recompress", merged, again, "--compression", "GZIP", "--examples-per-shard", "3")["records"] == 20
+    assert numbers(fetched(s3_server, again, tmp_path / "again")) == [*range(20)]
+    for address, by in [(by_shard, "shard"), (by_example, "example")]:
+        shares = ["--split", "train=0.5,test=0.25,holdout=0.25", "--by", by]
+        assert done(s3_server, "split", again, address, *shares)["records"] == 20
+        folder = fetched(s3_server, address, tmp_path / by)
+        assert sorted(numbers(folder, "train", "test", "holdout")) == [*range(20)]
+    # Nothing but datasets: what writers note for each other is not there.
+    for address in (merged, again, by_shard, by_example):
+        assert all(name.endswith((".json", ".fb")) and not name.startswith(".") for name in objects(s3_server, address))
+    # What is there is never replaced, and stays.
+    for arguments in (["merge", one, merged], ["recompress", one, again], ["split", one, by_example, "--split", "train=1"]):
+        refused = run(s3_server, *arguments)
+        assert refused.returncode == 1 and "a dataset is there already" in refused.stderr, refused.stderr
+    assert Dataset(merged, storage_options=options_of(s3_server)).check() is None
+    # A further filler goes on with it as with any other.
+    with Dataset(again, storage_options=options_of(s3_server)).filler() as filler:
+        filler.write_example(values={"n": 20, "x": np.arange(20, 20_020, dtype=np.int32)}, split="train")
+    assert numbers(fetched(s3_server, again, tmp_path / "more")) == [*range(21)]
+
+
+def test_recordings_are_packed_into_a_bucket_or_nothing_is(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    folder, address = tmp_path / "in", address_in(s3_server)
+    folder.mkdir()
+    for name in "abcd":
+        np.save(folder / f"{name}.npy", np.arange(ord(name), ord(name) + 30_000, dtype=np.int32))
+    assert done(s3_server, "pack", folder, address, "--window", "10000", "--examples-per-shard", "2")["records"] == {"train": 12}
+    dataset = reference.Dataset(fetched(s3_server, address, tmp_path / "packed"))
+    dataset.check(show_progressbar=False)
+    starts = [(str(e["source"]), int(e["signal"][0])) for e in dataset.as_numpy_iterator(split="train", repeat=False, shuffle=0)]
+    assert sorted(starts) == [(f"{name}.npy", ord(name) + start) for name in "abcd" for start in (0, 10_000, 20_000)]
+    # A file that cannot be read to its end, which shows late.
+    whole = (folder / "d.npy").read_bytes()
+    np.save(folder / "d.npy", np.zeros(30_000, dtype=np.int32))
+    (folder / "d.npy").write_bytes(whole[:-5000])
+    other = address_in(s3_server)
+    refused = run(s3_server, "pack", folder, other, "--window", "10000", "--examples-per-shard", "2")
+    assert refused.returncode == 1 and "d.npy" in refused.stderr
+    assert objects(s3_server, other) == []
+
+
+@pytest.mark.parametrize("verb", ["merge", "recompress"])
+def test_a_killed_run_shows_nothing_and_the_next_one_does_it(verb: str, tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source, dice = make(tmp_path / "source", range(200)), random.Random(5)
+    killed = unfinished = 0
+    for turn in range(4):
+        address = address_in(s3_server)
+        arguments = (verb, source, address, *(["--compression", "GZIP"] if verb == "recompress" else []))
+        for _ in range(2):
+            process = subprocess.Popen(command(s3_server, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            time.sleep(0.1 + dice.random() * 0.5)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            killed += process.returncode == -signal.SIGKILL
+        there = objects(s3_server, address)
+        unfinished += bool(there) and "dataset_info.json" not in there
+        if "dataset_info.json" not in there:
+            said = run(s3_server, *arguments)
+            if any(name.endswith("shards_list.json") for name in there) and verb == "recompress":
+                assert said.returncode == 1 and "such a list already" in said.stderr  # Killed between its lists and its root.
+                continue
+            assert said.returncode == 0, said.stderr
+        assert numbers(fetched(s3_server, address, tmp_path / f"back{turn}")) == [*range(200)]
+    assert killed and unfinished, (killed, unfinished)
+    if verb == "merge":
+        # Two of the same destination at once: one makes it, or both say the same.
+        address = address_in(s3_server)
+        both = [subprocess.Popen(command(s3_server, verb, source, address), stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [process.communicate()[1] for process in both]
+        assert any(process.returncode == 0 for process in both), said
+        assert numbers(fetched(s3_server, address, tmp_path / "both")) == [*range(200)]
+
+
+def test_what_names_no_place_is_told(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source = make(tmp_path / "source", range(4))
+    missing = run(s3_server, "merge", source, f"s3://no-such-bucket-{uuid.uuid4().hex}/a")
+    assert missing.returncode == 1 and "does not exist" in missing.stderr, missing.stderr
+    address = address_in(s3_server)
+    make(address, range(4), options_of(s3_server))
+    inside = run(s3_server, "recompress", address, f"{address}/copy")
+    assert inside.returncode == 1 and "lies in one" in inside.stderr, inside.stderr
+    twice = run(s3_server, "merge", address, f"{address}/", address_in(s3_server))
+    assert twice.returncode == 1 and "given twice" in twice.stderr, twice.stderr
