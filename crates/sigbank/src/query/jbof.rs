@@ -369,7 +369,7 @@ impl Catalog {
             .local_root()
             .ok_or_else(|| Error::unsupported("an index is kept beside data sets in folders only").at(dataset.location()))?;
         let path = root.join(INDEX);
-        let made = place(root).map_err(|e| Error::from(e).at(path.display()))?;
+        let made = place(root)?;
         // A directory that had to be made shows in the root; what else came meanwhile would not be told from it.
         let seen = self.seen.filter(|_| !made);
         self.table.save_with(&path, LAYOUT, seen.unwrap_or(0)).map_err(|e| e.at(path.display()))?;
@@ -379,16 +379,19 @@ impl Catalog {
 }
 
 /// Makes the directories of the index; whether they were not there.
-fn place(root: &Path) -> std::io::Result<bool> {
+fn place(root: &Path) -> Result<bool> {
     let mut made = false;
-    let mut dir = root.to_owned();
     // Not the root: it may be deleted at this moment.
-    for part in INDEX.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev() {
-        dir.push(part);
+    for dir in ["__pycache__", "__pycache__/sigbank"].map(|dir| root.join(dir)) {
+        let located = |e: std::io::Error| Error::from(e).at(dir.display());
         match std::fs::create_dir(&dir) {
             Ok(()) => made = true,
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && std::fs::symlink_metadata(&dir)?.is_dir() => {}
-            Err(e) => return Err(e),
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(located(e)),
+            Err(_) if std::fs::symlink_metadata(&dir).map_err(located)?.is_dir() => {}
+            Err(_) => {
+                let what = "this is no directory, so that no index can be kept in it";
+                return Err(Error::storage(what).at(dir.display()).remedy("remove it: nobody needs what is in it"));
+            }
         }
     }
     Ok(made)

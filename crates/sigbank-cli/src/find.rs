@@ -1,0 +1,193 @@
+//! `sigbank find`.
+
+use crate::version::Version;
+use crate::{Failure, text};
+use serde_json::{Map, Value, json};
+use sigbank::Error;
+use sigbank::layout::signal_dataset::RecordMetadata;
+use sigbank::layout::{jbof, sedpack, signal_dataset};
+use sigbank::query::jbof::{Catalog, Keep, Odd};
+use sigbank::query::{Expr, Field, Record};
+use sigbank::store::local_path;
+use sigbank_format::model::json::Json;
+use std::io::Write;
+
+/// Find records by what is said of them: their ids, one a line; no samples are read
+///
+/// An expression compares metadata: snr > 10 and speaker in ['a', 'b']. Keys are a, a.b, a['odd key'], a[0]; there are == != < <= > >= in
+/// contains startswith endswith like matches, and or not, exists(key), id and split; has(field), field@dtype, field@shape[0], field@ndim,
+/// field@length and field@sample_rate ask for fields. What is missing makes a comparison false.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The dataset: a folder, or an address such as s3://bucket/data
+    dataset: String,
+    /// What is asked; without it, all records are found
+    #[arg(value_name = "EXPRESSION", default_value = "")]
+    expression: String,
+    /// Print how many there are, and nothing else
+    #[arg(long, conflicts_with = "limit")]
+    count: bool,
+    /// Find no more than N
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Of a JBOF data set, write the index of metadata and fields first, and say where it is; with an expression, search then
+    #[arg(long)]
+    index: bool,
+    #[command(flatten)]
+    version: Version,
+    /// Print each record as a line of JSON, with its metadata, and its fields where the expression asks for some
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints what is found.
+struct Printer<'a> {
+    args: &'a Args,
+    found: u64,
+    out: &'a mut dyn Write,
+}
+
+impl Printer<'_> {
+    /// Whether more are wanted.
+    fn wants_more(&self) -> bool {
+        self.args.limit.is_none_or(|limit| self.found < limit)
+    }
+    fn tell(&mut self, record: &Record<'_>, metadata: impl FnOnce() -> Result<Value, Error>) -> Result<(), Failure> {
+        self.found += 1;
+        if self.args.count {
+            return Ok(());
+        }
+        if !self.args.json {
+            return Ok(text::line(self.out, format_args!("{}", record.id))?);
+        }
+        let mut told = Map::new();
+        told.insert("id".into(), record.id.into());
+        if !record.split.is_empty() {
+            told.insert("split".into(), record.split.into());
+        }
+        told.insert("metadata".into(), metadata()?);
+        if !record.fields.is_empty() {
+            let fields = record.fields.iter().map(|field| {
+                let mut told = Map::new();
+                let rate = field.sample_rate.map(Value::from);
+                let known =
+                    [("dtype", field.dtype.as_deref().map(Value::from)), ("shape", field.shape.as_deref().map(Value::from))];
+                let known = known.into_iter().chain([("sample_rate", rate)]);
+                told.extend(known.filter_map(|(key, value)| Some((key.to_owned(), value?))));
+                (field.name.clone(), Value::Object(told))
+            });
+            told.insert("fields".into(), Value::Object(fields.collect()));
+        }
+        Ok(writeln!(self.out, "{}", Value::Object(told))?)
+    }
+    fn end(self) -> Result<(), Failure> {
+        match (self.args.count, self.args.json) {
+            (true, true) => writeln!(self.out, "{}", json!({"count": self.found}))?,
+            (true, false) => writeln!(self.out, "{}", self.found)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let expr = match args.expression.trim() {
+        "" => None,
+        _ => match args.expression.parse::<Expr>() {
+            Ok(expr) => Some(expr),
+            // Its message has lines, in which the place is drawn.
+            Err(e) if !args.json => {
+                let lines: Vec<_> = e.message().lines().map(text::shown).collect();
+                crate::eprintln_quietly(&format!("error: {}", lines.join("\n")));
+                return Err(Failure::Todo);
+            }
+            Err(e) => return Err(e.into()),
+        },
+    };
+    let everything = Expr::any_of(&[]);
+    let holds = |root: &str| local_path(&args.dataset).is_some_and(|folder| folder.join(root).is_file());
+    if holds(sedpack::ROOT) {
+        return Err(Error::unsupported("this is a Sedpack dataset, whose examples have neither ids nor metadata")
+            .at(&args.dataset)
+            .into());
+    }
+    let jbof = if holds(signal_dataset::ROOT) { None } else { args.version.jbof(&args.dataset)? };
+    match jbof {
+        Some(dataset) => in_jbof(args, &dataset, expr.as_ref(), &everything, out),
+        None if args.index => Err(Error::unsupported("an index is kept beside JBOF data sets only")
+            .at(&args.dataset)
+            .remedy("leave --index out")
+            .into()),
+        None => in_signal(args, expr.as_ref().unwrap_or(&everything), out),
+    }
+}
+
+fn in_jbof(
+    args: &Args,
+    dataset: &jbof::Dataset,
+    expr: Option<&Expr>,
+    everything: &Expr,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut catalog = Catalog::new(Keep::chosen()?);
+    if args.index {
+        let path = catalog.write_index(dataset, true, 0)?;
+        if expr.is_none() {
+            match args.json {
+                true => writeln!(out, "{}", json!({"index": path, "items": catalog.table().len()}))?,
+                false => {
+                    text::line(out, format_args!("{}: {}", path.display(), text::some(catalog.table().len() as u64, "item")))?
+                }
+            }
+            return Ok(());
+        }
+    }
+    let expr = expr.unwrap_or(everything);
+    catalog.refresh(dataset, expr, 0)?;
+    let unknown = catalog.unknown(expr)?.into_iter().map(|unknown| unknown.to_string());
+    for warning in catalog.take_warning().into_iter().chain(unknown) {
+        crate::eprintln_quietly(&format!("warning: {}: {}", args.dataset, text::shown(&warning)));
+    }
+    let mut printer = Printer { args, found: 0, out };
+    for hit in catalog.find(expr, Odd::Expr, None)? {
+        if !printer.wants_more() {
+            break;
+        }
+        if !hit.certain {
+            continue;
+        }
+        let table = catalog.table();
+        let fields = if expr.needs_fields() { table.fields(hit.row)? } else { Vec::new() };
+        let record = Record::new(table.id(hit.row), &Json::EMPTY).with_fields(&fields);
+        printer.tell(&record, || Ok(Json::parse(table.metadata(hit.row)?.as_bytes(), &Default::default())?.to_value()?))?;
+    }
+    printer.end()?;
+    catalog.refuse_damaged(dataset)?;
+    Ok(())
+}
+
+fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
+    let dataset = args.version.dataset(&args.dataset)?;
+    let mut printer = Printer { args, found: 0, out };
+    'all: for batch in dataset.metadata_batches(0..dataset.len()) {
+        for record in batch? {
+            if !printer.wants_more() {
+                break 'all;
+            }
+            let fields = if expr.needs_fields() { fields(&record) } else { Vec::new() };
+            let told = Record::new(&record.id, &record.metadata).with_fields(&fields);
+            if expr.matches(&told)? {
+                printer.tell(&told, || Ok(record.metadata.to_value()?))?;
+            }
+        }
+    }
+    printer.end()
+}
+
+fn fields(record: &RecordMetadata) -> Vec<Field> {
+    let field = |field: &sigbank_format::record::signal::FieldMetadata| {
+        let shape: Vec<u64> = field.shape.iter().map(|&n| n as u64).collect();
+        Field::new(&field.name, &field.dtype.name(), &shape)
+    };
+    record.fields.iter().map(field).collect()
+}
