@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
 use sigbank::layout::signal_dataset::Which;
-use sigbank::layout::{Source, sedpack, signal_dataset};
+use sigbank::layout::{Source, jbof, sedpack, signal_dataset};
 use sigbank::store::local_path;
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
@@ -86,7 +86,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
                 "root": root})
         )?;
     } else {
-        let (shards, records) = (text::some(verified.units, "shard"), text::some(verified.records, "example"));
+        let (shards, records) = match source.layout() {
+            jbof::LAYOUT => ("every array read".into(), text::some(verified.records, "item")),
+            _ => (text::some(verified.units, "shard"), text::some(verified.records, "example")),
+        };
         let further = if others == 0 { String::new() } else { format!(", {}", text::some(others, "further version")) };
         writeln!(out, "ok: {shards}, {records}{further}, {} verified; root {root}", text::bytes(verified.bytes))?;
     }
@@ -121,6 +124,12 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
             .at(folder.display())
             .remedy("check it without --repair and --dry-run, and restore what is damaged from a copy")
+            .into());
+    }
+    if folder.join(jbof::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
+        return Err(Error::unsupported("a JBOF data set has no lists and checksums, so a repair has nothing to build anew")
+            .at(folder.display())
+            .remedy("check it without --repair and --dry-run; restore what is damaged from a copy, or delete the array")
             .into());
     }
     let dataset = Dataset::open_to_repair(folder, OpenOptions::default())?;

@@ -4,7 +4,7 @@ use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::layout::{self, Summary};
+use sigbank::layout::{self, Summary, jbof};
 use sigbank_format::model::Field;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     dataset: String,
     #[command(flatten)]
     version: Version,
+    /// Also tell the hash of a JBOF data set, for which all files of its items are read
+    #[arg(long)]
+    hash: bool,
     /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -26,7 +29,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let source = args.version.source(&args.dataset)?;
-    let summary = layout::summary(&*source)?;
+    let mut summary = layout::summary(&*source)?;
+    if args.hash && summary.root.is_empty() {
+        summary.root = source.root_digest()?;
+    }
     let annotations = annotations(args, &summary)?;
     let further = match args.version.all_of(&args.dataset, summary.layout)? {
         Some(dataset) => dataset.versions()?.len().saturating_sub(1) as u64,
@@ -46,7 +52,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return Ok(());
     }
     writeln!(out, "{}", line(&args.dataset, &summary))?;
-    for split in &summary.splits {
+    // Of JBOF the first line says it all.
+    for split in summary.splits.iter().filter(|_| summary.layout != jbof::LAYOUT) {
         writeln!(
             out,
             "  {:<8} {:>12} in {}",
@@ -61,7 +68,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // A long name moves its own line alone.
     let width = source.schema().fields.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).min(WIDEST);
     for field in &source.schema().fields {
-        let kind = if summary.layout == SIGNAL { with_axes(field) } else { field.ty.to_string() };
+        let kind = match summary.layout {
+            SIGNAL => with_axes(field),
+            jbof::LAYOUT => of_items(field),
+            _ => field.ty.to_string(),
+        };
         text::line(out, format_args!("  {:<width$} {kind}", field.name))?;
     }
     if !summary.varying.is_empty() {
@@ -71,7 +82,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(
             out,
             "  MISSING: {} listed and not there; see: sigbank check {}",
-            text::some(summary.missing, "shard"),
+            text::some(summary.missing, if summary.layout == jbof::LAYOUT { "array file" } else { "shard" }),
             args.dataset
         )?;
     }
@@ -136,16 +147,33 @@ fn with_axes(field: &Field) -> String {
     }
 }
 
+/// A field of a JBOF data set with its sample rate; of one that is not the same in all items what all have in common.
+fn of_items(field: &Field) -> String {
+    let said = |key: &str| field.metadata.get(key);
+    let dtype = said("dtype").and_then(Value::as_str).unwrap_or("various dtypes");
+    let mut kind = if said("ragged").is_some() { format!("{dtype}, ragged") } else { field.ty.to_string() };
+    if let Some(rate) = said("samplerate") {
+        kind += &format!(", {} Hz", rate.as_f64().unwrap_or_default());
+    }
+    if let Some(n) = said("unreadable") {
+        kind += &format!(", NOT READABLE: {n}");
+    }
+    kind
+}
+
 /// Everything that tells one dataset from another, on one line.
 pub(crate) fn line(name: &str, s: &Summary) -> String {
     let splits: Vec<_> = s.splits.iter().map(|x| format!("{} {}", x.name, text::count(x.records))).collect();
     let ratio = s.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
     let splits = if splits.is_empty() { String::new() } else { format!(" ({})", splits.join(", ")) };
-    let records = text::some(s.records(), "example");
+    let of_items = s.layout == jbof::LAYOUT;
+    let splits = if of_items { String::new() } else { splits };
+    let records = text::some(s.records(), if of_items { "item" } else { "example" });
     let stored = match s.metadata_bytes {
         None if s.stored_bytes == 0 && s.missing < s.units() => "sizes not looked up far away".into(),
         None => format!("{} stored", text::bytes(s.stored_bytes)),
         Some(more) => format!("{} of data and {} of metadata stored", text::bytes(s.stored_bytes), text::bytes(more)),
     };
-    format!("{name}: {}, {records}{splits}, {stored}{ratio}, root {}", s.layout, s.root)
+    let root = if s.root.is_empty() { String::new() } else { format!(", root {}", s.root) };
+    format!("{name}: {}, {records}{splits}, {stored}{ratio}{root}", s.layout)
 }

@@ -5,6 +5,7 @@ mod annotate;
 mod check;
 mod cp;
 mod gc;
+mod import;
 mod info;
 mod ls;
 mod merge;
@@ -39,6 +40,7 @@ struct Cli {
 enum Command {
     Pack(pack::Args),
     Publish(publish::Args),
+    Import(import::Args),
     Info(info::Args),
     Ls(ls::Args),
     Annotate(annotate::Args),
@@ -100,6 +102,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
     let (done, as_json) = match &cli.command {
         Command::Pack(args) => (pack::run(args, &mut out), args.json),
         Command::Publish(args) => (publish::run(args, &mut out), args.json),
+        Command::Import(args) => (import::run(args, &mut out), args.json),
         Command::Annotate(args) => (annotate::run(args, &mut out), args.json),
         Command::Ls(args) => (ls::run(args, &mut out), args.json),
         Command::Info(args) => (info::run(args, &mut out), args.json),

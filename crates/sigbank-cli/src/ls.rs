@@ -1,13 +1,15 @@
 //! `sigbank ls`.
 
+pub(crate) mod jbof;
+
 use crate::place::Storage;
 use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
-use sigbank::layout::sedpack;
 use sigbank::layout::signal_dataset::versions::dataset_at_version;
 use sigbank::layout::signal_dataset::{AnnotationRow, Dataset, RecordMetadata};
+use sigbank::layout::{sedpack, signal_dataset};
 use sigbank::store::local_path;
 use sigbank_format::record::signal::FieldMetadata;
 use std::io::Write;
@@ -15,7 +17,8 @@ use std::io::Write;
 /// Metadata of a record take so many characters of its line.
 const WIDEST: usize = 120;
 
-/// List the records of a signal-dataset: number, id, fields and metadata, or their annotations; no samples are read
+/// List the records of a signal-dataset (number, id, fields and metadata, or their annotations), or the items of a JBOF data set; no samples are
+/// read
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data
@@ -53,6 +56,11 @@ fn refuse_sedpack(path: &str) -> Result<(), Error> {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     refuse_sedpack(&args.dataset)?;
+    if !local_path(&args.dataset).is_some_and(|root| root.join(signal_dataset::ROOT).is_file())
+        && let Some(dataset) = args.version.jbof(&args.dataset)?
+    {
+        return jbof::run(args, &dataset, out);
+    }
     let dataset = args.version.dataset(&args.dataset)?;
     let end = args.limit.map_or(dataset.len(), |limit| args.from.saturating_add(limit).min(dataset.len()));
     let set = args.annotations.as_ref().map(|name| dataset.annotations()?.open(name)).transpose()?;

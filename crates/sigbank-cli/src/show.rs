@@ -1,5 +1,6 @@
 //! `sigbank show`.
 
+mod jbof;
 mod signal;
 
 use crate::version::Version;
@@ -15,16 +16,16 @@ use std::path::Path;
 /// Most channels of one signal that are drawn.
 const CHANNELS: usize = 4;
 
-/// Show one example: its values summed up, and its signals drawn
+/// Show one example: what is said of it, its values summed up, and its signals drawn
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data
     dataset: String,
     #[command(flatten)]
     version: Version,
-    /// Which example of the split, counted from 0
-    #[arg(default_value_t = 0)]
-    index: u64,
+    /// Which example of the split, counted from 0; of JBOF an item's name too, of a signal-dataset a record's id
+    #[arg(value_name = "RECORD", default_value = "0")]
+    record: String,
     /// Of which split [default: the first that holds one]
     #[arg(long)]
     split: Option<String>,
@@ -45,7 +46,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if root.join(signal_dataset::ROOT).is_file() && !root.join(sedpack::ROOT).is_file() {
         return signal::run(args, &args.version.dataset(&args.dataset)?, width, out);
     }
+    if let Some(dataset) = args.version.jbof(&args.dataset)? {
+        return jbof::run(args, &dataset, width, out);
+    }
     let source = args.version.source(&args.dataset)?;
+    let index: u64 = args.record.parse().map_err(|_| {
+        Error::invalid(format!("'{}' is no number, and the examples of a Sedpack dataset have no names", args.record))
+            .at(&args.dataset)
+            .remedy("give a number from 0 on")
+    })?;
     let splits = source.splits();
     let split = match &args.split {
         Some(name) => name.clone(),
@@ -60,8 +69,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let names = if names.is_empty() { "it has none yet".into() } else { format!("there are {}", names.join(", ")) };
         return Err(Error::not_found(format!("there is no split '{split}'")).at(&args.dataset).remedy(names).into());
     };
-    if args.index >= of {
-        return Err(past_the_end(args.index, of, &format!("{} {split}", args.dataset)).into());
+    if index >= of {
+        return Err(past_the_end(index, of, &format!("{} {split}", args.dataset)).into());
     }
     let known = &source.schema().fields;
     let fields: Vec<usize> = if args.field.is_empty() {
@@ -75,7 +84,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         };
         args.field.iter().map(place).collect::<Result<_, _>>()?
     };
-    let record = layout::read_stored(&*source, &split, &[args.index], &fields)?.into_iter().next().unwrap_or_default();
+    let record = layout::read_stored(&*source, &split, &[index], &fields)?.into_iter().next().unwrap_or_default();
     let shown = fields.iter().filter_map(|&f| known.get(f)).zip(&record);
     if args.json {
         let one = |(field, value): (&Field, &Stored)| {
@@ -86,10 +95,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             (field.name.clone(), told)
         };
         let values: serde_json::Map<String, Value> = shown.map(one).collect();
-        writeln!(out, "{}", json!({"split": split, "index": args.index, "values": values}))?;
+        writeln!(out, "{}", json!({"split": split, "index": index, "values": values}))?;
         return Ok(());
     }
-    writeln!(out, "{} {split} {} of {}", args.dataset, args.index, text::count(of))?;
+    writeln!(out, "{} {split} {} of {}", args.dataset, index, text::count(of))?;
     for (field, Stored { ty, bytes }) in shown {
         let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", ty)).unwrap_or_default();
         let ty = ty.as_ref().unwrap_or(&field.ty);
@@ -236,4 +245,75 @@ fn draw(dtype: &DType, shape: &[usize], bytes: &[u8], width: usize, out: &mut dy
         writeln!(out, "{:>10} and {} more channels", "", columns - CHANNELS)?;
     }
     Ok(())
+}
+
+/// Draws a signal: of more than two axes the first part along the first ones, few long rows as channels.
+fn picture(
+    dtype: &DType,
+    whole: &[usize],
+    bytes: &[u8],
+    axis: impl Fn(usize) -> String,
+    width: usize,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (mut shape, mut bytes, mut left) = (whole, bytes, Vec::new());
+    while let [outer, rest @ ..] = shape
+        && rest.len() >= 2
+    {
+        if *outer > 1 {
+            left.push(format!("{} 0", axis(whole.len() - shape.len())));
+        }
+        bytes = bytes.get(..bytes.len().checked_div(*outer).unwrap_or(0)).unwrap_or_default();
+        shape = rest;
+    }
+    if !left.is_empty() {
+        text::line(out, format_args!("  drawn: {}", left.join(", ")))?;
+    }
+    match *shape {
+        [rows, columns] if rows <= 8 && columns >= 4 * rows => {
+            // The other way round, as what draws takes channels.
+            let size = dtype.itemsize();
+            let mut turned = Vec::with_capacity(bytes.len());
+            for column in 0..columns {
+                for row in 0..rows {
+                    let at = (row * columns + column) * size;
+                    turned.extend_from_slice(bytes.get(at..at + size).unwrap_or_default());
+                }
+            }
+            draw(dtype, &[columns, rows], &turned, width, out)
+        }
+        _ => draw(dtype, shape, bytes, width, out),
+    }
+}
+
+/// Names that are told where one is not known.
+const NAMED: usize = 5;
+
+/// The names that are nearest to one that is not known, as a remedy.
+fn nearest(names: &[String], asked: &str) -> String {
+    let mut near: Vec<(usize, &str)> = names.iter().map(|name| (distance(name, asked), name.as_str())).collect();
+    near.sort_unstable();
+    let near: Vec<_> = near.iter().take(NAMED).map(|(_, name)| *name).collect();
+    if near.is_empty() { "it has none".into() } else { format!("near it are {}", near.join(", ")) }
+}
+
+/// How far two names are apart: what is left of them without their common beginning and end.
+fn distance(a: &str, b: &str) -> usize {
+    let (len_a, len_b) = (a.chars().count(), b.chars().count());
+    let begin = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let end = a.chars().rev().zip(b.chars().rev()).take_while(|(a, b)| a == b).count();
+    len_a.max(len_b) - begin - end.min(len_a.min(len_b) - begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, nearest};
+
+    #[test]
+    fn near_names_are_near() {
+        let pairs = [("take 12", "take 13"), ("a", "a"), ("ann-1", "an-1"), ("x", "yy"), ("aa", "aaa")];
+        assert_eq!(pairs.map(|(a, b)| distance(a, b)), [1, 0, 1, 2, 1]);
+        assert_eq!(nearest(&["b-1".into(), "a-1".into()], "a-2"), "near it are a-1, b-1");
+        assert_eq!(nearest(&[], "a"), "it has none");
+    }
 }

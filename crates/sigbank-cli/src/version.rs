@@ -4,7 +4,7 @@ use crate::place::Storage;
 use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
 use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
-use sigbank::layout::{self, Source};
+use sigbank::layout::{self, Source, jbof};
 use std::sync::Arc;
 
 /// The shared argument.
@@ -23,6 +23,13 @@ impl Version {
         match &self.version {
             None => layout::open_with(path, &self.storage.options()),
             Some(version) => open_at_version(path, version, &self.storage.options()),
+        }
+    }
+    /// The JBOF data set, if that is what is there; it has no versions.
+    pub(crate) fn jbof(&self, path: &str) -> Result<Option<jbof::Dataset>, Error> {
+        match &self.version {
+            None => layout::open_jbof(path, &self.storage.options()),
+            Some(_) => Ok(None),
         }
     }
     /// The signal-dataset, if that is the layout, where no version was given and so all are meant.

@@ -1,6 +1,6 @@
 //! A record of a signal-dataset: what is said of it, its axes with their units, its signals drawn.
 
-use super::{Args, describe, draw, short, summary};
+use super::{Args, describe, nearest, picture, short, summary};
 use crate::{Failure, ls, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
@@ -19,12 +19,10 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             .remedy("a signal-dataset has one split, 'all'")
             .into());
     }
-    if args.index >= dataset.len() {
-        return Err(super::past_the_end(args.index, dataset.len(), &args.dataset).into());
-    }
-    let record = dataset.record(args.index)?;
+    let index = find(args, dataset)?;
+    let record = dataset.record(index)?;
     let catalog = dataset.annotations()?;
-    let annotations = catalog.names().map(|name| Ok((name, catalog.open(name)?.row(args.index)?)));
+    let annotations = catalog.names().map(|name| Ok((name, catalog.open(name)?.row(index)?)));
     let annotations = annotations.collect::<Result<Vec<_>, Error>>()?;
     let said = record.metadata();
     for name in &args.field {
@@ -54,12 +52,12 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             told.insert((*name).into(), ls::annotation(row)?);
         }
         let metadata = said.metadata.to_value().map_err(Error::from)?;
-        let object = json!({"split": "all", "index": args.index, "id": said.id, "scene_id": said.scene_id, "metadata": metadata, "values": values,
+        let object = json!({"split": "all", "index": index, "id": said.id, "scene_id": said.scene_id, "metadata": metadata, "values": values,
             "annotations": told});
         writeln!(out, "{object}")?;
         return Ok(());
     }
-    text::line(out, format_args!("{} {} of {}: {}", args.dataset, args.index, text::count(dataset.len()), said.id))?;
+    text::line(out, format_args!("{} {} of {}: {}", args.dataset, index, text::count(dataset.len()), said.id))?;
     if let Some(scene) = &said.scene_id {
         text::line(out, format_args!("scene: {scene}"))?;
     }
@@ -79,7 +77,8 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
                 text::line(out, format_args!("  {}: {where_it_lies}", axis.name))?;
             }
         }
-        picture(field, &bytes, width, out)?;
+        let axis = |at: usize| field.axes.get(at).map_or_else(|| format!("axis {at}"), |axis| axis.name.clone());
+        picture(&field.dtype, &field.shape, &bytes, axis, width, out)?;
     }
     for (name, row) in &annotations {
         text::line(out, format_args!("annotation {name}: {}", ls::annotation_words(row)?))?;
@@ -113,34 +112,21 @@ fn place(axis: &Axis) -> Option<String> {
     c.reference.as_ref().map(|name| format!("as '{name}' says{unit}")).or(c.unit.as_ref().map(|unit| format!("in {unit}")))
 }
 
-/// Draws a signal: of more than two axes the first part along the first ones, few long rows as channels.
-fn picture(field: &FieldMetadata, bytes: &[u8], width: usize, out: &mut dyn Write) -> Result<(), Failure> {
-    let (mut shape, mut bytes, mut left) = (field.shape.as_slice(), bytes, Vec::new());
-    while let [outer, rest @ ..] = shape
-        && rest.len() >= 2
-    {
-        if *outer > 1 {
-            left.extend(field.axes.get(field.shape.len() - shape.len()).map(|axis| format!("{} 0", axis.name)));
-        }
-        bytes = bytes.get(..bytes.len().checked_div(*outer).unwrap_or(0)).unwrap_or_default();
-        shape = rest;
+/// The record of a number or, where it is none, of an id.
+fn find(args: &Args, dataset: &Dataset) -> Result<u64, Error> {
+    let asked = args.record.as_str();
+    if let Ok(index) = asked.parse::<u64>() {
+        return if index < dataset.len() { Ok(index) } else { Err(super::past_the_end(index, dataset.len(), &args.dataset)) };
     }
-    if !left.is_empty() {
-        text::line(out, format_args!("  drawn: {}", left.join(", ")))?;
-    }
-    match *shape {
-        [rows, columns] if rows <= 8 && columns >= 4 * rows => {
-            // The other way round, as what draws takes channels.
-            let size = field.dtype.itemsize();
-            let mut turned = Vec::with_capacity(bytes.len());
-            for column in 0..columns {
-                for row in 0..rows {
-                    let at = (row * columns + column) * size;
-                    turned.extend_from_slice(bytes.get(at..at + size).unwrap_or_default());
-                }
+    let (mut at, mut known) = (0, Vec::new());
+    for batch in dataset.metadata_batches(0..dataset.len()) {
+        for record in batch? {
+            if record.id == asked {
+                return Ok(at);
             }
-            draw(&field.dtype, &[columns, rows], &turned, width, out)
+            known.push(record.id);
+            at += 1;
         }
-        _ => draw(&field.dtype, shape, bytes, width, out),
     }
+    Err(Error::not_found(format!("there is no record '{asked}'")).at(&args.dataset).remedy(nearest(&known, asked)))
 }

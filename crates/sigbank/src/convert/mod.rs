@@ -17,6 +17,7 @@
 
 mod cast;
 pub mod copy;
+pub mod import;
 mod destination;
 mod merge;
 mod plan;

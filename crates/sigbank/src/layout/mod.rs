@@ -5,18 +5,22 @@ mod contents;
 pub mod jbof;
 pub mod sedpack;
 pub mod signal_dataset;
+mod near;
 mod source;
 mod summary;
 
 pub use contents::{Contents, Entrance, Object, contents};
+pub(crate) use near::no_such_id;
 pub(crate) use source::stored_as;
 pub use source::{Collected, Figures, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
 pub use summary::{Summary, summary};
 
+use self::jbof::hdf::HdfStore;
 use crate::error::{Code, Error, Result};
 use crate::store::{LocalStore, StorageOptions, Store, ZipStore, connect, exists, local_path};
 use crate::uri::RelPath;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// One record to write: each field's bytes, in the order of the schema. An array's are its elements in C order,
@@ -59,7 +63,7 @@ pub trait Sink: Send + Sync {
     fn commit(&self, tokens: Vec<Token>) -> Result<Committed>;
 }
 
-/// Opens a dataset of any layout, read-only: in a folder, in a zip archive, or at another address that [`connect`](crate::store::connect) knows.
+/// Opens a dataset of any layout, read-only: in a folder, in a zip archive or HDF5 file, or at another address that [`connect`](crate::store::connect) knows.
 ///
 /// # Errors
 /// `NotFound` where nothing is, `Unsupported` where what is there is no dataset of a known layout.
@@ -72,74 +76,136 @@ pub fn open(address: &str) -> Result<Arc<dyn Source>> {
 /// # Errors
 /// Those of [`open`], and of [`connect`](crate::store::connect).
 pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Source>> {
-    if let Some(store) = one_file(address, options)? {
-        return open_store(store, options)?.ok_or_else(|| unknown().at(address));
+    let (layout, place) = found(address, options)?;
+    Ok(match (layout, place) {
+        (Layout::Sedpack, Place::Folder(root)) => Arc::new(sedpack::Dataset::open(root, Default::default())?),
+        (Layout::Sedpack, Place::Store(store)) => Arc::new(sedpack::Dataset::open_store(store, Default::default())?),
+        (Layout::SignalDataset, Place::Folder(root)) => {
+            Arc::new(signal_dataset::Dataset::open(root, signal_options(options))?.source()?)
+        }
+        (Layout::SignalDataset, Place::Store(store)) => {
+            Arc::new(signal_dataset::Dataset::open_store(store, signal_options(options))?.source()?)
+        }
+        (Layout::Jbof, place) | (_, place @ Place::Hdf(_)) => Arc::new(jbof::JbofSource::new(jbof_in(place)?)?),
+    })
+}
+
+/// Opens the data set at an address, if it is one of JBOF, to read it: without what [`open_with`] does beyond, which looks at every item.
+///
+/// # Errors
+/// Those of [`open_with`].
+///
+/// ```
+/// use sigbank::layout::{jbof, open_jbof};
+/// let dir = tempfile::tempdir()?;
+/// let root = dir.path().join("a");
+/// jbof::Dataset::create(&root, &Default::default())?;
+/// assert!(open_jbof(&root.to_string_lossy(), &Default::default())?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_jbof(address: &str, options: &StorageOptions) -> Result<Option<jbof::Dataset>> {
+    match found(address, options)? {
+        (Layout::Jbof, place) => jbof_in(place).map(Some),
+        _ => Ok(None),
     }
-    let Some(root) = local_path(address) else {
-        return open_store(connect(address, options)?, options)?.ok_or_else(|| unknown().at(address));
+}
+
+/// Where a dataset lies.
+enum Place<'a> {
+    Folder(&'a Path),
+    Store(Arc<dyn Store>),
+    /// Of JBOF.
+    Hdf(Box<HdfStore>),
+}
+
+fn jbof_in(place: Place<'_>) -> Result<jbof::Dataset> {
+    match place {
+        Place::Folder(root) => jbof::Dataset::open(root),
+        Place::Store(store) => jbof::Dataset::open_store(store),
+        Place::Hdf(store) => jbof::Dataset::of_hdf(*store),
+    }
+}
+
+/// The dataset at an address: its layout, and where it lies.
+fn found<'a>(address: &'a str, options: &StorageOptions) -> Result<(Layout, Place<'a>)> {
+    let store = match (one_file(address, options)?, local_path(address)) {
+        (Some(OneFile::Hdf(store)), _) => return Ok((Layout::Jbof, Place::Hdf(store))),
+        (Some(OneFile::Zip(store)), _) => store,
+        (None, None) => connect(address, options)?,
+        (None, Some(root)) => return in_folder(root).map(|layout| (layout, Place::Folder(root))).map_err(|e| e.at(address)),
     };
+    match detect(&*store)? {
+        Some(layout) => Ok((layout, Place::Store(store))),
+        None => Err(unknown().at(address)),
+    }
+}
+
+fn in_folder(root: &Path) -> Result<Layout> {
     if root.join(sedpack::ROOT).is_file() {
-        return Ok(Arc::new(sedpack::Dataset::open(root, Default::default())?));
+        return Ok(Layout::Sedpack);
     }
     if root.join(signal_dataset::ROOT).is_file() {
-        return Ok(Arc::new(signal_dataset::Dataset::open(root, signal_options(options))?.source()?));
+        return Ok(Layout::SignalDataset);
     }
     if !root.exists() {
-        return Err(Error::not_found("there is nothing here").at(address).remedy("check the path"));
+        return Err(Error::not_found("there is nothing here").remedy("check the path"));
     }
     let store = LocalStore::open(root)?;
     if jbof::is_data_set(&store)? {
-        return Ok(Arc::new(jbof::JbofSource::new(jbof::Dataset::open(root)?)?));
+        return Ok(Layout::Jbof);
     }
-    Err(jbof::near_miss(&store)?.unwrap_or_else(unknown).at(address))
+    Err(jbof::near_miss(&store)?.unwrap_or_else(unknown))
 }
 
 fn signal_options(options: &StorageOptions) -> signal_dataset::Options {
     signal_dataset::Options { elsewhere: signal_dataset::Elsewhere::with_options(options.clone()), ..Default::default() }
 }
 
-/// The dataset in a store, if there is one.
-fn open_store(store: Arc<dyn Store>, options: &StorageOptions) -> Result<Option<Arc<dyn Source>>> {
-    Ok(match detect(&*store)? {
-        Some(Layout::Sedpack) => Some(Arc::new(sedpack::Dataset::open_store(store, Default::default())?)),
-        Some(Layout::SignalDataset) => {
-            Some(Arc::new(signal_dataset::Dataset::open_store(store, signal_options(options))?.source()?))
-        }
-        Some(Layout::Jbof) => Some(Arc::new(jbof::JbofSource::new(jbof::Dataset::open_store(store)?)?)),
-        None => None,
-    })
+/// A single file that holds a dataset.
+enum OneFile {
+    Zip(Arc<dyn Store>),
+    Hdf(Box<HdfStore>),
 }
 
-/// The store in a single file that holds a dataset: a zip archive, on the local disk or (by its name's ending) elsewhere.
+/// The single file that holds a dataset, on the local disk or (by its name's ending) elsewhere.
 ///
 /// # Errors
 /// `Unsupported` for other files.
-fn one_file(address: &str, options: &StorageOptions) -> Result<Option<Arc<dyn Store>>> {
-    let ends = |ending: &str| address.len() > ending.len() && address.to_ascii_lowercase().ends_with(ending);
-    let Some(path) = local_path(address) else {
-        let Some((parent, name)) = address.rsplit_once('/').filter(|_| ends(".zip")) else { return Ok(None) };
-        let above = connect(parent, options)?;
-        let path = RelPath::parse(name)?;
-        // A folder may have such a name too.
-        if !exists(&*above, &path)? {
-            return Ok(None);
+fn one_file(address: &str, options: &StorageOptions) -> Result<Option<OneFile>> {
+    const ENDINGS: [&str; 4] = [".zip", ".h5", ".hdf5", ".hdf"];
+    let lower = address.to_ascii_lowercase();
+    let (file, round_trip) = match local_path(address) {
+        Some(path) if !path.is_file() => return Ok(None),
+        Some(path) => {
+            let path = std::path::absolute(path).map_err(|e| Error::from(e).at(address))?;
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+                return Ok(None);
+            };
+            (LocalStore::open(parent)?.open_read(&RelPath::parse(name)?)?, 0)
         }
-        let round_trip = above.capabilities().round_trip;
-        return Ok(Some(Arc::new(ZipStore::open_far(above.open_read(&path)?, round_trip)?)));
+        None => {
+            let ends = ENDINGS.iter().any(|ending| lower.ends_with(ending));
+            let Some((parent, name)) = address.rsplit_once('/').filter(|_| ends) else { return Ok(None) };
+            let (above, path) = (connect(parent, options)?, RelPath::parse(name)?);
+            // A folder may have such a name too.
+            if !exists(&*above, &path)? {
+                return Ok(None);
+            }
+            (above.open_read(&path)?, above.capabilities().round_trip)
+        }
     };
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let absolute = std::path::absolute(path).map_err(|e| Error::from(e).at(address))?;
-    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name().and_then(|name| name.to_str())) else {
-        return Ok(None);
-    };
-    let file = LocalStore::open(parent)?.open_read(&RelPath::parse(name)?)?;
     let mut head = [0; 8];
     let head = head.get_mut(..file.size().min(8) as usize).unwrap_or_default();
     file.read_at(0, head).map_err(|e| Error::from(e).at(address))?;
-    match head {
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Ok(Some(Arc::new(ZipStore::open(file)?))),
+    match &*head {
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => {
+            Ok(Some(OneFile::Zip(Arc::new(ZipStore::open_far(file, round_trip)?))))
+        }
+        b"\x89HDF\r\n\x1a\n" => Ok(Some(OneFile::Hdf(Box::new(HdfStore::open_far(file, round_trip)?)))),
+        // Another block of bytes may stand before it.
+        _ if ENDINGS.iter().skip(1).any(|ending| lower.ends_with(ending)) => {
+            Ok(Some(OneFile::Hdf(Box::new(HdfStore::open_far(file, round_trip)?))))
+        }
         _ => Err(Error::unsupported(
             "a dataset is a folder, a zip archive of one or an HDF5 file of JBOF, and this is another file",
         )

@@ -235,16 +235,17 @@ pub(super) fn threads(wanted: usize, afar: bool) -> usize {
     }
 }
 
-/// Does something for each number below `count` on so many threads; `tell` hears each result, in no promised order, on the caller's thread, and
+/// Does something for each number below `count` on so many threads (0: one a core); `tell` hears each result, in no promised order, on the caller's thread, and
 /// ends the run by `false`, which is a `Conflict`. The first error ends it too.
-pub(super) fn each<T: Send>(
+pub(crate) fn each<T: Send>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
     tell: &mut dyn FnMut(usize, T) -> bool,
 ) -> Result<()> {
     let stopped = || Error::conflict("it was stopped before its end");
-    if threads <= 1 || count <= 1 {
+    let threads = self::threads(threads, false);
+    if threads == 1 || count <= 1 {
         return (0..count).try_for_each(|at| if tell(at, work(at)?) { Ok(()) } else { Err(stopped()) });
     }
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));

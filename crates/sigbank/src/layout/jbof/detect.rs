@@ -1,6 +1,6 @@
 //! Which directories are data sets, and which only look like one.
 
-use super::documents::{self, FILENAME, ITEMFORMAT};
+use super::documents::{self, FILENAME, ITEMFORMAT, KEPT};
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
 use crate::store::{DirEntry, Store, exists};
@@ -13,7 +13,7 @@ const LOOKED: usize = 100;
 
 /// Whether a store's root is a data set: its document has `_itemformat`, as every writer leaves it, or is beside a directory that has a document of
 /// its own. (An item's directory has a document without either.) The second costs a listing.
-pub(in crate::layout) fn is_data_set(store: &dyn Store) -> Result<bool> {
+pub(crate) fn is_data_set(store: &dyn Store) -> Result<bool> {
     let path = RelPath::parse(ROOT)?;
     if !exists(store, &path)? {
         return Ok(false);
@@ -74,4 +74,15 @@ pub(in crate::layout) fn near_miss(store: &dyn Store) -> Result<Option<Error>> {
         ))
         .remedy(format!("if it is one, make it whole: write {{\"{ITEMFORMAT}\": null}} to {ROOT}")),
     }))
+}
+
+/// Refuses names that no item and no array can have.
+pub(crate) fn check_names(item: &str, array: &str) -> Result<()> {
+    names::item(item)?;
+    names::array(array)
+}
+
+/// Whether a key is one that the layout keeps for itself.
+pub(crate) fn is_own_key(key: &str) -> bool {
+    [ITEMFORMAT, FILENAME, KEPT].contains(&key)
 }

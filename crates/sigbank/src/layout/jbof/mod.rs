@@ -54,12 +54,16 @@ mod write;
 pub(super) use contents::contents;
 pub use contents::{local_store, missing_entrances};
 pub use dataset::{Creation, Dataset};
+pub(crate) use describe::each;
 pub use describe::{ArrayDescription, Problem};
-pub(super) use detect::{is_data_set, near_miss};
+pub(super) use detect::near_miss;
+pub(crate) use detect::{check_names, is_data_set, is_own_key};
 pub use item::{ArrayEntry, Item, Kept};
 pub use names::{is_array_extension, is_litter};
 pub use source::JbofSource;
 pub use write::ArrayFile;
 
+/// The layout's name, as [`Source::layout`](crate::layout::Source::layout) gives it.
+pub const LAYOUT: &str = "jbof";
 /// The metadata document of a data set and of an item.
 pub const ROOT: &str = "_metadata.json";

@@ -6,7 +6,7 @@ use super::item::Item;
 use super::value::Value as Elements;
 use super::verify;
 use crate::error::{Code, Error, Result};
-use crate::layout::{Figures, RowSink, Source, Split, Units, Verified};
+use crate::layout::{Figures, RowSink, Source, Split, Units, Verified, no_such_id};
 use serde_json::Value;
 use sigbank_format::model::json::Json;
 use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
@@ -210,6 +210,10 @@ impl JbofSource {
                 .at(entry.location())
                 .remedy("the array was replaced: open the data set again"));
         }
+        if let FieldType::Bytes { .. } = name.ty {
+            let of = FieldType::Array { dtype: value.dtype().clone(), shape: value.shape().to_vec() };
+            return value.put(|len| out.place_ragged(row, at, &of, len));
+        }
         value.put(|len| out.place(row, at, len))
     }
 }
@@ -238,7 +242,7 @@ fn object(json: &Json) -> Result<Metadata> {
 
 impl Source for JbofSource {
     fn layout(&self) -> &'static str {
-        "jbof"
+        super::LAYOUT
     }
     fn location(&self) -> String {
         self.dataset.location()
@@ -278,6 +282,20 @@ impl Source for JbofSource {
     }
     fn random_access(&self) -> bool {
         true
+    }
+    fn ids(&self, split: &str, ordinals: std::ops::Range<u64>) -> Result<Vec<String>> {
+        self.known(split)?;
+        let one = |ordinal| {
+            let id = self.id(ordinal).map(str::to_owned);
+            id.ok_or_else(|| Error::not_found(format!("there is no item {ordinal}")).at(self.location()))
+        };
+        ordinals.map(one).collect()
+    }
+    fn by_id(&self, id: &str) -> Result<(String, u64)> {
+        match self.ordinal(id) {
+            Some(ordinal) => Ok((SPLIT.into(), ordinal)),
+            None => Err(no_such_id(id, self.items.iter().map(Item::name)).at(self.location())),
+        }
     }
     fn round_trip(&self) -> u64 {
         self.dataset.store().capabilities().round_trip

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use half::f16;
 use sigbank_format::array::ArrayReader;
 use sigbank_format::model::array::byte_len;
-use sigbank_format::model::{DType, Kind};
+use sigbank_format::model::{Array, DType, Kind};
 use std::sync::Arc;
 
 /// Files up to this size are read at once.
@@ -101,6 +101,39 @@ impl Value {
         }
         cast(&stored, &self.dtype, array.data(), out);
         Ok(())
+    }
+}
+
+impl ArrayEntry {
+    /// The elements as the layout means them: little-endian, audio as float64, with the shape and dtype that the document keeps.
+    ///
+    /// # Errors
+    /// Those of [`ArrayEntry::open`]; `Corrupt` where the file has not the elements of the shape that the document keeps.
+    ///
+    /// ```
+    /// use sigbank::format::array::npy;
+    /// use sigbank::format::model::json::Json;
+    /// use sigbank::layout::jbof::{ArrayFile, Creation, Dataset};
+    /// let dir = tempfile::tempdir()?;
+    /// let item = Dataset::create(&dir.path().join("a"), &Creation::default())?.add_item(Some("i"), &Json::EMPTY)?;
+    /// item.add_array("x", &ArrayFile::new("npy", &[&npy::header(&">i2".parse()?, &[1])?, &[0, 7]]), &Json::EMPTY)?;
+    /// let array = item.array("x")?.elements()?;
+    /// assert_eq!((array.dtype().name().as_str(), &array.data()[..]), ("int16", &[7, 0][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn elements(&self) -> Result<Array> {
+        let mut value = Value::open(self)?;
+        let located = |e: sigbank_format::FormatError| Error::from(e).at(self.location());
+        let array = value.reader.read_all().map_err(located)?;
+        let data = match *array.dtype() == value.dtype {
+            true => array.data().clone(),
+            false => {
+                let mut out = vec![0; value.len];
+                cast(array.dtype(), &value.dtype, array.data(), &mut out);
+                out.into()
+            }
+        };
+        Array::new(value.dtype, value.shape, data).map_err(located)
     }
 }
 

@@ -1,0 +1,331 @@
+//! What an import is going to make of which file.
+
+use super::pattern::{Pattern, Template};
+use super::table::Table;
+use super::{ENDINGS, without_ending};
+use crate::convert::Skipped;
+use crate::convert::recording::open_file;
+use crate::convert::scan::{Candidate, scan_for};
+use crate::error::{Error, Result};
+use crate::layout::jbof;
+use crate::store::{LocalStore, ReadAt};
+use serde_json::{Map, Value};
+use sigbank_format::array::{self, ArrayInfo, Format, mat};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The array's name where nothing says another.
+const SIGNAL: &str = "signal";
+/// Keys of a pattern that name item and array, and are no metadata.
+const ITEM: &str = "item";
+const ARRAY: &str = "array";
+/// Bad files that an error lists.
+const NAMED: usize = 3;
+
+/// What is made of which files.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// What paths say. Of several patterns the first that fits counts; a file that fits none is left out, where there are any. The keys `item` and `array`
+    /// are no metadata, but the names of both.
+    pub patterns: Vec<Pattern>,
+    /// The item's name. Without it: what a pattern has for `item`; else the path without its ending, `-` for each `/`, or, where a pattern has
+    /// `array`, the other keys joined by `-`. Files of one item's name are its arrays.
+    pub item: Option<Template>,
+    /// The array's name. Without it: what a pattern has for `array`, else `signal`.
+    pub array: Option<Template>,
+    /// Further metadata.
+    pub table: Option<Table>,
+    /// List files that cannot be read among those left out, instead of ending.
+    pub skip_bad: bool,
+}
+
+/// A file that becomes an array.
+#[derive(Debug, Clone)]
+pub struct PlannedArray {
+    /// The array's name.
+    pub name: String,
+    /// The file, relative to the folder.
+    pub source: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The array's metadata: of audio `samplerate`, `channels`, `bits` and `duration`; what of the file's own is not the same for all arrays of the item.
+    pub metadata: Map<String, Value>,
+    pub(super) path: PathBuf,
+    pub(super) format: Format,
+    pub(super) modified: Option<SystemTime>,
+}
+
+/// An item that is going to be made.
+#[derive(Debug, Clone)]
+pub struct PlannedItem {
+    /// Its name.
+    pub name: String,
+    /// Its metadata: what is said of all of its files.
+    pub metadata: Map<String, Value>,
+    /// Its arrays, sorted by name.
+    pub arrays: Vec<PlannedArray>,
+}
+
+/// See [`plan`].
+#[derive(Debug, Clone, Default)]
+pub struct ImportPlan {
+    /// The items, sorted by name.
+    pub items: Vec<PlannedItem>,
+    /// Files that are left out, and why, sorted.
+    pub left_out: Vec<Skipped>,
+    /// Files and folders that operating systems and editors leave behind.
+    pub litter: u64,
+    /// What rows of the table are joined by that fit no file.
+    pub unused_rows: Vec<String>,
+    /// Files that have no row, where there is a table.
+    pub without_row: Vec<String>,
+    pub(super) folder: PathBuf,
+}
+
+impl ImportPlan {
+    /// Arrays of all items.
+    pub fn arrays(&self) -> u64 {
+        self.items.iter().map(|item| item.arrays.len() as u64).sum()
+    }
+    /// Bytes of their files.
+    pub fn bytes(&self) -> u64 {
+        self.items.iter().flat_map(|item| &item.arrays).map(|array| array.bytes).sum()
+    }
+}
+
+/// A file on its way to an item.
+struct One {
+    item: String,
+    said: Map<String, Value>,
+    header: Map<String, Value>,
+    array: PlannedArray,
+}
+
+enum Looked {
+    File(Box<One>, Option<String>, bool),
+    LeftOut(&'static str),
+    Bad(Error),
+}
+
+/// Looks at every file of a folder and those below it: headers, no elements. Nothing is written.
+///
+/// # Errors
+/// `NotFound` where the folder is not there; `AlreadyExists` where two files would be one array, naming both; `Invalid` for a name that no item or array can
+/// have, for a key of a template that a file has not, where path and table contradict each other, and where no file is left; `Unsupported` for a
+/// folder that is a data set; and the first file that cannot be read, unless such are to be left out.
+pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
+    let found = scan_for(&ENDINGS, &[folder.to_owned()])?;
+    if folder.is_dir() && jbof::is_data_set(&LocalStore::open(folder)?)? {
+        return Err(Error::unsupported("this is a JBOF data set already").at(folder.display()).remedy("copy it: sigbank cp"));
+    }
+    let mut plan = ImportPlan { litter: found.litter, folder: folder.to_owned(), ..ImportPlan::default() };
+    let leave = |source: &str, reason: &str| Skipped { source: source.to_owned(), reason: reason.to_owned() };
+    plan.left_out.extend(found.others.iter().map(|source| leave(source, "no array file")));
+    plan.left_out.extend(found.bad.iter().map(|bad| leave(&bad.source, &bad.reason)));
+    let mut looked: Vec<Option<Looked>> = Vec::new();
+    looked.resize_with(found.candidates.len(), || None);
+    let one = |at: usize| found.candidates.get(at).map(|file| look(file, options)).transpose();
+    jbof::each(found.candidates.len(), 0, one, &mut |at, one| {
+        if let Some(slot) = looked.get_mut(at) {
+            *slot = one;
+        }
+        true
+    })?;
+    let (mut items, mut used): (BTreeMap<String, Vec<One>>, HashSet<String>) = Default::default();
+    let mut bad = Vec::new();
+    for (file, looked) in found.candidates.iter().zip(looked) {
+        match looked {
+            Some(Looked::File(one, row, sought)) => {
+                used.extend(row.clone());
+                if sought && row.is_none() {
+                    plan.without_row.push(file.source.clone());
+                }
+                items.entry(one.item.clone()).or_default().push(*one);
+            }
+            Some(Looked::LeftOut(reason)) => plan.left_out.push(leave(&file.source, reason)),
+            Some(Looked::Bad(e)) => bad.push((file, e)),
+            None => {}
+        }
+    }
+    if let Some((_, first)) = bad.first().filter(|_| !options.skip_bad) {
+        let names: Vec<_> = bad.iter().take(NAMED).map(|(file, _)| file.source.as_str()).collect();
+        let more = if bad.len() > 1 {
+            format!(" ({} files cannot be read: {} …)", bad.len(), names.join(", "))
+        } else {
+            String::new()
+        };
+        let remedy = "repair it or move it away, or leave such files out: --skip-bad";
+        let path = first.path().map_or_else(|| folder.display().to_string(), str::to_owned);
+        return Err(Error::new(first.code(), format!("{}{more}", first.message())).at(path).remedy(remedy));
+    }
+    plan.left_out.extend(bad.iter().map(|(file, e)| leave(&file.source, e.message())));
+    plan.left_out.sort_by(|a, b| a.source.cmp(&b.source));
+    if let Some(table) = &options.table {
+        plan.unused_rows = table.keys().filter(|key| !used.contains(*key)).map(str::to_owned).collect();
+    }
+    plan.items = items.into_iter().map(|(name, files)| item(name, files)).collect::<Result<_>>()?;
+    if plan.items.is_empty() {
+        let what = match plan.left_out.first() {
+            None => "no file of an array is in the folder".to_owned(),
+            Some(first) => format!(
+                "no file is left to import: {} are left out, such as {}: {}",
+                plan.left_out.len(),
+                first.source,
+                first.reason
+            ),
+        };
+        return Err(Error::invalid(what).at(folder.display()).remedy(format!("files of {} are imported", ENDINGS.join(", "))));
+    }
+    Ok(plan)
+}
+
+fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
+    let path = file.source.as_str();
+    let mut said = Map::new();
+    if !options.patterns.is_empty() {
+        match options.patterns.iter().find_map(|pattern| pattern.find(path)) {
+            Some(found) => said = found,
+            None => return Ok(Looked::LeftOut("its path is of no pattern")),
+        }
+    }
+    let [own_item, own_array] =
+        [ITEM, ARRAY].map(|key| said.shift_remove(key).map(|name| name.as_str().map_or_else(|| name.to_string(), str::to_owned)));
+    let keys: Vec<String> = said.values().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+    let mut row = None;
+    if let Some((key, found)) = options.table.as_ref().and_then(|table| table.find(path, &said)) {
+        row = Some(key.to_owned());
+        join(&mut said, found, path)?;
+    }
+    // What the names may be made of.
+    let mut known = said.clone();
+    for (key, name) in [(ITEM, &own_item), (ARRAY, &own_array)] {
+        if let Some(name) = name {
+            known.insert(key.to_owned(), name.as_str().into());
+        }
+    }
+    let item = match (&options.item, own_item) {
+        (Some(template), _) => template.name(&known, path)?,
+        (None, Some(name)) => name,
+        (None, None) if own_array.is_some() && !keys.is_empty() => keys.join("-"),
+        (None, None) => without_ending(path).to_owned(),
+    };
+    let item = item.replace('/', "-");
+    let array = match (&options.array, own_array) {
+        (Some(template), _) => template.name(&known, path)?,
+        (None, name) => name.unwrap_or_else(|| SIGNAL.to_owned()),
+    };
+    let array = array.replace('/', "-");
+    let named = |e: Error| e.at(file.path.display());
+    jbof::check_names(&item, &array).map_err(named)?;
+    if let Some(key) = said.keys().find(|key| jbof::is_own_key(key)) {
+        return Err(named(
+            Error::invalid(format!("the metadata have the key '{key}', which the layout keeps for itself"))
+                .remedy("name it otherwise"),
+        ));
+    }
+    let sought = options.table.is_some();
+    Ok(match header(file, &array) {
+        Ok((format, header)) => {
+            let modified = std::fs::metadata(&file.path).and_then(|found| found.modified()).ok();
+            let array = PlannedArray {
+                name: array,
+                source: file.source.clone(),
+                bytes: file.size,
+                metadata: Map::new(),
+                path: file.path.clone(),
+                format,
+                modified,
+            };
+            Looked::File(Box::new(One { item, said, header, array }), row, sought)
+        }
+        Err(e) => Looked::Bad(e),
+    })
+}
+
+/// Takes over what a row says; path and table must not contradict each other.
+fn join(said: &mut Map<String, Value>, row: &Map<String, Value>, path: &str) -> Result<()> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for (key, value) in row {
+        if let Some(known) = said.get(key).filter(|known| text(known) != text(value)) {
+            return Err(Error::invalid(format!("'{key}' is {known} by the path, and {value} in the table"))
+                .at(path)
+                .remedy("correct the table, or name the key of the pattern otherwise"));
+        }
+        said.insert(key.clone(), value.clone());
+    }
+    Ok(())
+}
+
+/// What a file is by its content, and what its header says of audio.
+fn header(file: &Candidate, array: &str) -> Result<(Format, Map<String, Value>)> {
+    let src: Arc<dyn ReadAt> = open_file(file)?;
+    let located = |e: sigbank_format::FormatError| Error::from(e).at(file.path.display());
+    let mut head = [0; 12];
+    let head = head.get_mut(..src.size().min(12) as usize).unwrap_or_default();
+    src.read_at(0, head).map_err(located)?;
+    let by_name = match super::ending(&file.source).as_deref() {
+        Some("wave") => Some(Format::Wav),
+        Some("oga") => Some(Format::Ogg),
+        Some(ending) => Format::from_extension(ending),
+        None => None,
+    };
+    let format = Format::sniff(head).or(by_name).unwrap_or(Format::Npy);
+    let reader = match format {
+        Format::Mat => mat::open(src, array),
+        _ => array::open(src, format),
+    };
+    Ok((format, audio(reader.map_err(located)?.info())))
+}
+
+fn audio(info: &ArrayInfo) -> Map<String, Value> {
+    let mut said = Map::new();
+    if let Some(audio) = &info.audio {
+        said.insert("channels".into(), audio.channels.into());
+        said.extend(audio.bits_per_sample.map(|bits| ("bits".to_owned(), bits.into())));
+        if let Some(rate) = audio.sample_rate {
+            said.insert("samplerate".into(), rate.into());
+            said.insert("duration".into(), (info.rows() as f64 / f64::from(rate)).into());
+        }
+    }
+    said
+}
+
+/// An item of its files: what all say is said of it, what they say each for itself of their arrays.
+fn item(name: String, mut files: Vec<One>) -> Result<PlannedItem> {
+    files.sort_by(|a, b| (&a.array.name, &a.array.source).cmp(&(&b.array.name, &b.array.source)));
+    for pair in files.windows(2) {
+        if let [a, b] = pair
+            && a.array.name == b.array.name
+        {
+            let what = format!(
+                "'{}' and '{}' would both be the array '{}' of the item '{name}'",
+                a.array.source, b.array.source, a.array.name
+            );
+            let remedy = "make the names differ: --item and --array, or keys of the pattern such as {array}; {stem}, {ext} and {folder} help";
+            return Err(Error::already_exists(what).remedy(remedy));
+        }
+    }
+    let of_all = |of: fn(&One) -> &Map<String, Value>, files: &[&One]| {
+        let keys: BTreeSet<&String> = files.iter().flat_map(|file| of(file).keys()).collect();
+        let common = keys.into_iter().filter_map(|key| {
+            let first = of(files.first()?).get(key)?;
+            files.iter().all(|file| of(file).get(key) == Some(first)).then(|| (key.clone(), first.clone()))
+        });
+        common.collect::<Map<_, _>>()
+    };
+    let all: Vec<&One> = files.iter().collect();
+    let mut metadata = of_all(|file| &file.said, &all);
+    let audio: Vec<&One> = files.iter().filter(|file| !file.header.is_empty()).collect();
+    for (key, value) in of_all(|file| &file.header, &audio) {
+        metadata.entry(key).or_insert(value);
+    }
+    let arrays = files.into_iter().map(|file| {
+        let own = file.said.into_iter().filter(|(key, _)| !metadata.contains_key(key));
+        // What the header says is so.
+        PlannedArray { metadata: own.chain(file.header).collect(), ..file.array }
+    });
+    let arrays = arrays.collect();
+    Ok(PlannedItem { name, metadata, arrays })
+}

@@ -1,0 +1,302 @@
+//! Metadata from a file: CSV, a JSON list or object, or a JSON object a line.
+
+use crate::error::{Error, Result};
+use serde_json::{Map, Value};
+use sigbank_format::model::json::{Json, Limits};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Largest file of metadata, in bytes.
+const MOST: u64 = 1 << 30;
+/// Columns that hold paths, by name, where none is named.
+const PATHS: [&str; 4] = ["path", "file", "filename", "file_name"];
+
+/// Rows of metadata by what they are joined with.
+///
+/// A CSV file has a line of names first; its fields are separated by `,`, `;` or tabs, whichever the first line has most of. A column of whole
+/// numbers without leading zeros gives integers, one of other numbers floats, one of `true` and `false` these, any other text; an empty field gives
+/// nothing. JSON is a list of objects, an object of objects (whose keys are what is joined with), or, in a `.jsonl` file, an object a line.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// The column that is compared: with a file's path or, where a key is named, with its metadata of that name.
+    pub(super) column: Option<String>,
+    by_path: bool,
+    rows: BTreeMap<String, (usize, Map<String, Value>)>,
+}
+
+/// A table before its rows are sorted by their key.
+struct Rows {
+    /// Of an object of objects.
+    keys: Option<Vec<String>>,
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Table {
+    /// Reads a file of metadata, to be joined by path or by a key.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none; `Corrupt` for what is no table, naming the line; `Invalid` where no column holds paths, a row lacks the key, or two
+    /// rows have the same.
+    ///
+    /// ```
+    /// use sigbank::convert::import::Table;
+    /// let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("takes.csv");
+    /// std::fs::write(&path, "path,snr,room\nann/1.wav,3,hall\nbob/2.wav,4.5,\n")?;
+    /// let table = Table::read(&path, None)?;
+    /// let row = table.row("bob/2.wav", &Default::default()).unwrap();
+    /// assert_eq!(serde_json::to_string(row)?, r#"{"snr":4.5}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read(path: &Path, key: Option<&str>) -> Result<Self> {
+        let located = |e: Error| e.at(path.display());
+        let size = std::fs::metadata(path).map_err(|e| located(e.into()).remedy("check the path of the metadata"))?.len();
+        if size > MOST {
+            return Err(located(Error::limit(format!("the file has {size} bytes, where at most {MOST} are taken"))));
+        }
+        let bytes = std::fs::read(path).map_err(|e| located(e.into()))?;
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let rows = match ending.as_str() {
+            "json" => json(text),
+            "jsonl" | "ndjson" => json_lines(text),
+            "csv" | "tsv" | "txt" => csv(text),
+            other => {
+                Err(Error::unsupported(format!("metadata are read from csv, tsv, json and jsonl files, not from '{other}'")))
+            }
+        };
+        Self::of(rows.map_err(located)?, key).map_err(located)
+    }
+
+    fn of(rows: Rows, key: Option<&str>) -> Result<Self> {
+        let column = match (key, &rows.keys) {
+            (Some(key), _) => Some(key.to_owned()),
+            (None, Some(_)) => None,
+            (None, None) => {
+                let first = rows.rows.first();
+                let has = |name: &str| rows.rows.is_empty() || rows.rows.iter().any(|row| row.contains_key(name));
+                let column = PATHS.iter().find(|name| has(name));
+                Some(
+                    (*column.ok_or_else(|| {
+                        let known: Vec<_> = first.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+                        Error::invalid(format!("no column holds the files' paths: none is named {}", PATHS.join(" or ")))
+                            .remedy(format!("name the key to join by (--join): there are {}", known.join(", ")))
+                    })?)
+                    .to_owned(),
+                )
+            }
+        };
+        let mut table = Self { column: column.clone(), by_path: key.is_none(), rows: BTreeMap::new() };
+        for (number, mut row) in rows.rows.into_iter().enumerate() {
+            let own = rows.keys.as_ref().and_then(|keys| keys.get(number)).cloned();
+            let joined = match &column {
+                // Of an object of objects, the key stands outside.
+                Some(column) => row.get(column).and_then(text).or(own),
+                None => own,
+            };
+            let Some(joined) = joined.filter(|text| !text.is_empty()) else {
+                let column = column.unwrap_or_default();
+                return Err(Error::invalid(format!("row {} has no '{column}', by which it would be joined", number + 1)));
+            };
+            let joined = if table.by_path { path_of(&joined) } else { joined };
+            if table.by_path
+                && let Some(column) = &column
+            {
+                row.shift_remove(column);
+            }
+            if let Some((first, _)) = table.rows.insert(joined.clone(), (number + 1, row)) {
+                return Err(Error::invalid(format!("rows {first} and {} are both of '{joined}'", number + 1))
+                    .remedy("leave one of them out"));
+            }
+        }
+        Ok(table)
+    }
+
+    /// The row of a file at a path, relative to the folder, with what is known of it.
+    pub fn row(&self, path: &str, metadata: &Map<String, Value>) -> Option<&Map<String, Value>> {
+        self.find(path, metadata).map(|(_, row)| row)
+    }
+
+    /// The row and what it is joined by.
+    pub(super) fn find(&self, path: &str, metadata: &Map<String, Value>) -> Option<(&str, &Map<String, Value>)> {
+        let known = |key: &str| self.rows.get_key_value(key).map(|(key, (_, row))| (key.as_str(), row));
+        match self.by_path {
+            true => known(path).or_else(|| known(super::without_ending(path))),
+            false => known(&text(metadata.get(self.column.as_deref()?)?)?),
+        }
+    }
+
+    /// What rows are joined by, sorted.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.rows.keys().map(String::as_str)
+    }
+}
+
+/// A path as it is compared.
+fn path_of(text: &str) -> String {
+    text.replace('\\', "/").trim_start_matches("./").to_owned()
+}
+
+/// A single value as the text that it is compared by.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn object(value: Value, place: impl FnOnce() -> String) -> Result<Map<String, Value>> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(Error::corrupt(format!("{} is no JSON object", place()))),
+    }
+}
+
+fn json(text: &[u8]) -> Result<Rows> {
+    let limits = Limits { max_bytes: MOST, ..Limits::default() };
+    match Json::parse(text, &limits)?.to_value()? {
+        Value::Array(list) => {
+            let rows = list.into_iter().enumerate().map(|(n, value)| object(value, || format!("element {n} of the list")));
+            Ok(Rows { keys: None, rows: rows.collect::<Result<_>>()? })
+        }
+        Value::Object(members) => {
+            let (keys, values): (Vec<String>, Vec<Value>) = members.into_iter().unzip();
+            let rows = keys.iter().zip(values).map(|(key, value)| object(value, || format!("what is said of '{key}'")));
+            let rows = rows.collect::<Result<_>>()?;
+            Ok(Rows { keys: Some(keys), rows })
+        }
+        _ => Err(Error::corrupt("a JSON list of objects or an object of objects is expected")),
+    }
+}
+
+fn json_lines(text: &[u8]) -> Result<Rows> {
+    let lines = text.split(|&byte| byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace));
+    let rows = lines.map(|(n, line)| {
+        let within = |e: sigbank_format::FormatError| Error::from(e).within(format!("line {}", n + 1));
+        object(Json::parse(line, &Limits::default()).and_then(|json| json.to_value()).map_err(within)?, || {
+            format!("line {}", n + 1)
+        })
+    });
+    Ok(Rows { keys: None, rows: rows.collect::<Result<_>>()? })
+}
+
+fn csv(text: &[u8]) -> Result<Rows> {
+    let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let often = |separator: &u8| first.iter().filter(|byte| *byte == separator).count();
+    let separator = [b',', b';', b'\t'].into_iter().rev().max_by_key(often).unwrap_or(b',');
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(text);
+    let wrong = |e: csv::Error| Error::corrupt(format!("this is no CSV table: {e}"));
+    let names: Vec<String> = reader.headers().map_err(wrong)?.iter().map(|name| name.trim().to_owned()).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names.iter().take(*n).any(|before| before == *name)) {
+        return Err(Error::corrupt(format!("two columns are named '{}'", twice.1)).remedy("name them otherwise"));
+    }
+    let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let mut rows = vec![Map::new(); records.len()];
+    for (at, name) in names.iter().enumerate() {
+        let cells: Vec<&str> = records.iter().map(|record| record.get(at).unwrap_or_default()).collect();
+        let kind = Column::of(&cells);
+        for (row, cell) in rows.iter_mut().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            row.insert(name.clone(), kind.value(cell));
+        }
+    }
+    Ok(Rows { keys: None, rows })
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy)]
+enum Column {
+    Int,
+    Float,
+    Bool,
+    Text,
+}
+
+impl Column {
+    fn of(cells: &[&str]) -> Self {
+        let all = |is: fn(&str) -> bool| cells.iter().filter(|cell| !cell.is_empty()).all(|cell| is(cell));
+        // A number with zeros before it is a name of something.
+        let is_int = |cell: &str| cell.parse::<i64>().is_ok_and(|n| n.to_string() == cell);
+        let is_float = |cell: &str| {
+            let digits = cell.trim_start_matches('-');
+            let padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+            digits.starts_with(|c: char| c.is_ascii_digit()) && !padded && cell.parse::<f64>().is_ok_and(f64::is_finite)
+        };
+        match () {
+            () if all(is_int) => Self::Int,
+            () if all(is_float) => Self::Float,
+            () if all(|cell| matches!(cell, "true" | "false" | "True" | "False")) => Self::Bool,
+            () => Self::Text,
+        }
+    }
+    fn value(self, cell: &str) -> Value {
+        let value = match self {
+            Self::Int => cell.parse::<i64>().ok().map(Value::from),
+            Self::Float => cell.parse::<f64>().ok().map(Value::from),
+            Self::Bool => Some(cell.eq_ignore_ascii_case("true").into()),
+            Self::Text => None,
+        };
+        value.unwrap_or_else(|| cell.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str, text: &str, key: Option<&str>) -> Result<Table> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Table::read(&path, key)
+    }
+
+    fn rows(table: &Table) -> String {
+        let rows: Vec<_> =
+            table.rows.iter().map(|(key, (_, row))| format!("{key}={}", serde_json::to_string(row).unwrap())).collect();
+        rows.join(" ")
+    }
+
+    #[test]
+    fn columns_have_one_type_each() {
+        let csv =
+            "\u{feff}file;n;id;x;ok;note\r\na.wav;1;01;1;true;\"say \"\"hi\"\";\r\nthere\"\r\n./b/c.wav;-20;10;2.5;False;\r\n";
+        assert_eq!(
+            rows(&table("t.csv", csv, None).unwrap()),
+            r#"a.wav={"n":1,"id":"01","x":1.0,"ok":true,"note":"say \"hi\";\r\nthere"} b/c.wav={"n":-20,"id":"10","x":2.5,"ok":false}"#
+        );
+        assert_eq!(rows(&table("t.tsv", "path\tv\na,b\t9007199254740993\n", None).unwrap()), r#"a,b={"v":9007199254740993}"#);
+        assert_eq!(rows(&table("t.csv", "speaker,age\nann,30\n", Some("speaker")).unwrap()), r#"ann={"speaker":"ann","age":30}"#);
+    }
+
+    #[test]
+    fn json_comes_as_list_object_or_lines() {
+        let expected = r#"a.wav={"n":1} b.wav={"n":{"x":[2]}}"#;
+        for (name, text) in [
+            ("t.json", r#"[{"path": "b.wav", "n": {"x": [2]}}, {"n": 1, "path": "a.wav"}]"#),
+            ("t.json", r#"{"b.wav": {"n": {"x": [2]}}, "a.wav": {"n": 1}}"#),
+            ("t.jsonl", "{\"path\": \"a.wav\", \"n\": 1}\n\n{\"path\": \"b.wav\", \"n\": {\"x\": [2]}}"),
+        ] {
+            assert_eq!(rows(&table(name, text, None).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused() {
+        for (name, text, words) in [
+            ("t.csv", "path,n\na,1\na,2\n", "rows 1 and 2 are both of 'a'"),
+            ("t.csv", "speaker,n\na,1\n", "there are speaker, n"),
+            ("t.csv", "path,n\na,1,3\n", "no CSV table"),
+            ("t.csv", "path,n,n\na,1,3\n", "two columns are named 'n'"),
+            ("t.csv", "path,n\n,1\na,2\n", "row 1 has no 'path'"),
+            ("t.json", "[1]", "element 0 of the list is no JSON object"),
+            ("t.json", "{", ""),
+            ("t.jsonl", "{\"path\": \"a\"}\n{", "line 2"),
+            ("t.xml", "", "csv, tsv, json and jsonl"),
+        ] {
+            let e = table(name, text, None).unwrap_err();
+            assert!(e.to_string().contains(words) && e.path().unwrap().ends_with(name), "{e}");
+        }
+    }
+}
