@@ -21,8 +21,21 @@ from . import errors
 from .array import Array
 from .dataset import DataSet, create_dataset, delete_dataset
 from .item import Item
+from .onefile import HDFDataSet, ZIPDataSet, dataset_to_hdf, hdf_to_dataset
 
 __version__ = "0.1.2"
 """The version of the `jbof` package whose interface this is."""
 
-__all__ = ["Array", "DataSet", "Item", "Path", "create_dataset", "delete_dataset", "errors"]
+__all__ = [
+    "Array",
+    "DataSet",
+    "HDFDataSet",
+    "Item",
+    "Path",
+    "ZIPDataSet",
+    "create_dataset",
+    "dataset_to_hdf",
+    "delete_dataset",
+    "errors",
+    "hdf_to_dataset",
+]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import zipfile
+
 from .. import errors
 
 
 class NotFoundError(errors.NotFoundError, TypeError):
     """There is no such data set, item or array."""
+
+
+class WrongFileError(errors.CorruptError, OSError, zipfile.BadZipFile):
+    """A file is of another kind than it was opened as, or damaged."""
 
 
 class MissingArrayError(errors.SigbankError, TypeError, AttributeError):

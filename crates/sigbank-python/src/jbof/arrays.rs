@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use serde_json::Value;
 use sigbank::format::array::npy::{self, Place};
-use sigbank::format::array::{self, EncodeOptions, Encoded, Format, Options, Subtype};
+use sigbank::format::array::{self, EncodeOptions, Format, Options, Subtype};
 use sigbank::format::error::{FormatError, FormatErrorKind};
 use sigbank::format::model::json::Json;
-use sigbank::format::model::{Array, ByteOrder, DType};
+use sigbank::format::model::{Array, DType};
 use sigbank::format::read_at::ReadAt;
 use sigbank::layout::jbof::{ArrayEntry, ArrayFile, Dataset, Kept};
 use sigbank::{Code, Error, Result};
@@ -73,7 +73,7 @@ pub fn add(
             let file = array::encode(new.format, &array, &options)
                 .map_err(|e| Error::from(e).within(format!("the array {:?}", new.name)))?;
             let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
-            let kept = kept(new.format, &array, &file, new.name)?;
+            let kept = Kept::of(new.format, &array, &file, new.name)?;
             item.add_array_keeping(new.name, &ArrayFile::new(extension, &parts), &new.metadata, kept.as_ref())?;
             return Ok(file.loss.map(|loss| loss.to_string()));
         };
@@ -81,22 +81,6 @@ pub fn add(
         Ok(None)
     };
     py.detach(work).map_err(raise)
-}
-
-/// What a file does not hold of an array's shape and dtype.
-fn kept(format: Format, array: &Array, file: &Encoded, name: &str) -> Result<Option<Kept>> {
-    let shape = array.shape().to_vec();
-    match (format, file.parts.first()) {
-        (Format::Npy, _) => Ok(None),
-        (Format::Mat, Some(bytes)) => {
-            let reader = array::mat::open(Arc::new(bytes.clone()), name)?;
-            let native = array.dtype().clone().with_order(ByteOrder::Little);
-            let dtype = (reader.info().dtype != native).then_some(native);
-            Ok((dtype.is_some() || reader.info().shape != shape).then_some(Kept { shape, dtype }))
-        }
-        // One channel is read as (frames,).
-        _ => Ok(matches!(shape[..], [_, 1]).then_some(Kept { shape, dtype: None })),
-    }
 }
 
 /// A file anywhere on the disk.
@@ -186,7 +170,8 @@ pub fn read<'py>(py: Python<'py>, dataset: &Dataset, item: &str, name: &str) -> 
         Code::NotFound => of_class("MissingArrayError", e.to_string()),
         _ => raise(e),
     })?;
-    let (elements, samplerate) = py.detach(|| elements(dataset, &entry)).map_err(raise)?;
+    let read = || Ok((elements(dataset, &entry)?, entry.stored_name()?));
+    let ((elements, samplerate), filename) = py.detach(read).map_err(raise)?;
     let given = |memory: Bound<'py, PyAny>, place: Place| {
         let shape = PyTuple::new(py, place.shape)?;
         (memory, place.start, place.dtype.to_string(), shape, place.fortran_order).into_pyobject(py)
@@ -198,7 +183,7 @@ pub fn read<'py>(py: Python<'py>, dataset: &Dataset, item: &str, name: &str) -> 
     };
     let kept = entry.kept().map(|kept| (kept.shape.clone(), kept.dtype.as_ref().map(DType::to_string)));
     let document = PyBytes::new(py, entry.document_text());
-    (entry.location(), document, entry.path().file_name(), elements, kept, samplerate).into_pyobject(py)
+    (entry.location(), document, filename, elements, kept, samplerate).into_pyobject(py)
 }
 
 fn elements(dataset: &Dataset, entry: &ArrayEntry) -> Result<(Elements, Option<u32>)> {

@@ -70,6 +70,11 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, hdf5_pure
         Ok(Err(hdf5_pure::Error::Io(e))) => Err(e.into()),
         Ok(Err(e)) => {
             let text = e.to_string();
+            // The address of what has none: that of a link's target.
+            if text.contains(&u64::MAX.to_string()) {
+                return Err(Error::unsupported(format!("a group has a symbolic link, which is not followed here ({text})"))
+                    .remedy("copy the file with h5repack or h5py, links replaced by what they lead to"));
+            }
             let unsupported = text.to_ascii_lowercase().contains("unsupported") || format!("{e:?}").contains("Unsupported");
             Err(if unsupported { Error::unsupported(text) } else { Error::corrupt(text) })
         }

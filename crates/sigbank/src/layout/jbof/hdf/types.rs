@@ -68,7 +68,11 @@ pub(super) fn of_dtype(dtype: &DType) -> Option<Datatype> {
         }
         (Kind::Bytes, _) => Datatype::String { size, padding: StringPadding::NullPad, charset: hdf5_pure::CharacterSet::Ascii },
         // What HDF5 has no type for is raw bytes to others.
-        _ => Datatype::Opaque { size, tag: format!("{TAG}{dtype}").into_bytes() },
+        _ => {
+            let mut tag = format!("{TAG}{dtype}").into_bytes();
+            tag.resize(tag.len().next_multiple_of(8), 0); // Else the HDF5 library refuses it.
+            Datatype::Opaque { size, tag }
+        }
     })
 }
 
