@@ -4,6 +4,7 @@
 mod annotate;
 mod check;
 mod cp;
+mod find;
 mod gc;
 mod import;
 mod info;
@@ -43,6 +44,7 @@ enum Command {
     Import(import::Args),
     Info(info::Args),
     Ls(ls::Args),
+    Find(find::Args),
     Annotate(annotate::Args),
     Show(show::Args),
     Snapshots(snapshots::Args),
@@ -105,6 +107,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> i32 {
         Command::Import(args) => (import::run(args, &mut out), args.json),
         Command::Annotate(args) => (annotate::run(args, &mut out), args.json),
         Command::Ls(args) => (ls::run(args, &mut out), args.json),
+        Command::Find(args) => (find::run(args, &mut out), args.json),
         Command::Info(args) => (info::run(args, &mut out), args.json),
         Command::Show(args) => (show::run(args, &mut out), args.json),
         Command::Snapshots(args) => (snapshots::run(args, &mut out), args.json),
