@@ -66,11 +66,11 @@ class Field:
     def name(self) -> str:
         """Its name."""
     @property
-    def dtype(self) -> np.dtype[Any] | type:
-        """A NumPy dtype (little-endian), or `int`, `str` or `bytes` for what is handed out as Python's own."""
+    def dtype(self) -> np.dtype[Any] | type | None:
+        """A NumPy dtype (little-endian), or `int`, `str` or `bytes` for what is handed out as Python's own; None where records differ."""
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape of one value; None for text and bytes of any length."""
+        """The shape of one value; None for text and bytes of any length, and for arrays that are not alike in all records."""
     @property
     def metadata(self) -> dict[str, Any]:
         """What its author says of it."""
@@ -105,6 +105,10 @@ class Dataset:
     def __getitem__(self, key: int | tuple[str, int], /) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, key: slice, /) -> list[dict[str, Any]]: ...
+    def ids(self) -> list[str]:
+        """The ids of all records, in order; UnsupportedError where the layout's records have none (Sedpack's)."""
+    def by_id(self, id: str) -> dict[str, Any]:
+        """The record of an id; KeyError for one that no record has, InvalidError for one that several have."""
     def batches(
         self,
         split: str,

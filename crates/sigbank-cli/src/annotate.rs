@@ -2,8 +2,8 @@
 
 mod csv;
 
-use crate::place::Storage;
-use crate::{Failure, ls, publish, text};
+use crate::version::Version;
+use crate::{Failure, publish, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::layout::signal_dataset::{AnnotationOptions, AnnotationRow, AnnotationStatus, Dataset, publish_annotations};
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 /// Each line is of one record, by its id or index. What else is on it are the annotation's values, unless its name is status (success,
 /// skipped or failed), detail_status, provenance (an object) or, in JSON, values (an object, which then is all of them). Of CSV the first
 /// line names the columns; a cell that is a number as JSON has it is one, an empty cell is none. Records without a line are skipped.
+///
+/// Annotations are of one version: those of version 0, which the reference package sees too, or with --version those of another.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data
@@ -35,11 +37,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    storage: Storage,
+    version: Version,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = ls::open(&args.dataset, &args.storage)?;
+    let dataset = args.version.dataset(&args.dataset)?;
     let rows = read(&args.file)?;
     let count = rows.len() as u64;
     let at = |e: Error, line: u64| e.within(format!("line {line}")).at(args.file.display());
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let set = publish_annotations(&dataset, &args.name, rows, &options)?;
     if args.json {
         let object = json!({
-            "dataset": args.dataset, "name": set.name(), "publication_id": set.publication_id(), "snapshot_id": set.source_snapshot_id(),
+            "dataset": args.dataset, "version": dataset.version_number(), "name": set.name(), "publication_id": set.publication_id(), "snapshot_id": set.source_snapshot_id(),
             "lines": count, "records": set.len(), "statuses": statuses,
         });
         writeln!(out, "{object}")?;

@@ -1,14 +1,15 @@
 //! `sigbank.open`: a dataset whatever its layout.
 
 use crate::errors::{missing_split, raise};
-use crate::give::as_stored;
+use crate::give::{as_stored, is_absent};
 use crate::iterate::BatchIterator;
 use crate::values::descr;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
+use sigbank::error::Code;
 use sigbank::format::model::FieldType;
-use sigbank::layout::signal_dataset::versions::open_at_version;
+use sigbank::layout::signal_dataset::versions::dataset_at_version;
 use sigbank::layout::{Source, Stored};
 use sigbank::loader::{Options, Shuffle};
 use sigbank::store::{StorageOptions, local_path};
@@ -41,12 +42,17 @@ pub fn open(
     let version = version.map(version_text).transpose()?;
     let address = address(&path)?;
     let options = storage_options.unwrap_or_default();
-    let open = || match &version {
-        None => sigbank::layout::open_with(&address, &options),
-        Some(version) => open_at_version(&address, version, &options),
+    let open = || -> sigbank::Result<(Arc<dyn Source>, Option<String>)> {
+        let Some(version) = &version else { return Ok((sigbank::layout::open_with(&address, &options)?, None)) };
+        let dataset = dataset_at_version(&address, Some(version), &options)?;
+        let name = match dataset.version_document() {
+            Some(version) => format!("{} '{}'", version.number, version.name),
+            None => format!("0 '{}'", dataset.snapshot_id()),
+        };
+        Ok((Arc::new(dataset.source()?), Some(name)))
     };
-    let source = py.detach(open).map_err(raise)?;
-    Ok(Dataset { source, path: address, options, at_version: version.is_some() })
+    let (source, version) = py.detach(open).map_err(raise)?;
+    Ok(Dataset { source, path: address, options, version })
 }
 
 /// A path made absolute, or an address as it is.
@@ -117,8 +123,8 @@ pub struct Dataset {
     source: Arc<dyn Source>,
     path: String,
     options: StorageOptions,
-    /// Whether it is a further version, which is opened again by its digest.
-    at_version: bool,
+    /// Which version it is, where one was asked for: then it is opened again by its digest.
+    version: Option<String>,
 }
 
 impl Dataset {
@@ -154,6 +160,9 @@ impl Dataset {
     fn example<'py>(&self, py: Python<'py>, row: &[Stored]) -> PyResult<Bound<'py, PyDict>> {
         let example = PyDict::new(py);
         for (field, value) in self.source.schema().fields.iter().zip(row) {
+            if field.metadata.contains_key("ragged") && is_absent(value) {
+                continue;
+            }
             example.set_item(&field.name, as_stored(py, &field.ty, value)?)?;
         }
         Ok(example)
@@ -196,6 +205,12 @@ impl Dataset {
                 (FieldType::Array { shape, .. }, Some(d)) => (d.into_any(), Some(PyTuple::new(py, shape)?.unbind())),
                 (FieldType::Int, _) => (builtin("int")?, Some(PyTuple::empty(py).unbind())),
                 (FieldType::Str, _) => (builtin("str")?, None),
+                (FieldType::Bytes { .. }, _) if field.metadata.contains_key("ragged") => {
+                    // Of records' arrays at least the dtype may be the same.
+                    let name = field.metadata.get("dtype").and_then(|name| name.as_str());
+                    let dtype = name.map(|name| PyModule::import(py, "numpy")?.call_method1("dtype", (name,))).transpose()?;
+                    (dtype.unwrap_or_else(|| py.None().into_bound(py)), None)
+                }
                 (FieldType::Bytes { len }, _) => {
                     (builtin("bytes")?, len.map(|n| PyTuple::new(py, [n])).transpose()?.map(Bound::unbind))
                 }
@@ -249,7 +264,39 @@ impl Dataset {
         one.pop().map(Bound::into_any).ok_or_else(|| PyIndexError::new_err("no record"))
     }
 
+    /// The ids of all records, in order, split by split.
+    ///
+    /// Raises:
+    ///     UnsupportedError: the layout's records have no ids (Sedpack's).
+    fn ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let all = || {
+            let mut ids = Vec::new();
+            for split in self.source.splits() {
+                ids.extend(self.source.ids(&split.name, 0..split.records)?);
+            }
+            Ok(ids)
+        };
+        py.detach(all).map_err(raise)
+    }
+
+    /// The record of an id, as `[i]` gives it. What is said of all records is read the first time.
+    ///
+    /// Raises:
+    ///     KeyError: no record has it; the message names ids that are near.
+    ///     InvalidError: (a ValueError) several have it.
+    ///     UnsupportedError: the layout's records have no ids (Sedpack's).
+    fn by_id<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Bound<'py, PyDict>> {
+        let (split, ordinal) = py.detach(|| self.source.by_id(id)).map_err(|e| match e.code() {
+            Code::NotFound => PyKeyError::new_err(e.to_string()),
+            _ => raise(e),
+        })?;
+        let mut one = self.read(py, &split, &[ordinal])?;
+        one.pop().ok_or_else(|| PyKeyError::new_err(format!("no record '{id}'")))
+    }
+
     /// Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
+    ///
+    /// Of a field whose dtype or shape is not the same in all records the list holds an array for each record, and None for one that lacks it.
     ///
     /// Args:
     ///     split: the split; KeyError when there is none of that name.
@@ -319,6 +366,7 @@ impl Dataset {
             start: start.0,
             drop_last,
             prefetch_bytes: prefetch_bytes.map(|n| n.size()),
+            ragged: true,
             ..Options::new(split, batch_size.size())
         };
         BatchIterator::new(py, &self.source, options)
@@ -339,8 +387,9 @@ impl Dataset {
 
     fn __repr__(&self) -> String {
         let splits: Vec<String> = self.source.splits().iter().map(|s| format!("{} {}", s.name, s.records)).collect();
+        let version = self.version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
         format!(
-            "Dataset({:?}, {}, {})",
+            "Dataset({:?}, {}{version}, {})",
             self.path,
             self.layout(),
             if splits.is_empty() { "empty".into() } else { splits.join(", ") }
@@ -350,7 +399,7 @@ impl Dataset {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let mut open = PyModule::import(py, "sigbank")?.getattr("open")?;
         let settings = PyDict::new(py);
-        if self.at_version {
+        if self.version.is_some() {
             settings.set_item("version", self.root_digest(py)?)?;
         }
         if !self.options.is_empty() {

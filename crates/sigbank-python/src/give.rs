@@ -15,6 +15,8 @@ pub struct Giver {
     ty: FieldType,
     kind: Option<ArrayKind>,
     objects: bool,
+    /// It has no type that is that of all records.
+    ragged: bool,
     /// A value was handed out that is not what is stored, and it was said.
     warned: bool,
 }
@@ -28,7 +30,8 @@ pub fn givers(py: Python<'_>, schema: &Schema, fields: Option<&[usize]>) -> PyRe
             (FieldType::Array { shape, .. }, Some(d)) => Some(ArrayKind::new(d, shape)),
             _ => None,
         };
-        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind, objects: false, warned: false })
+        let ragged = f.metadata.contains_key("ragged");
+        Ok(Giver { name: PyString::intern(py, &f.name).unbind(), ty: f.ty.clone(), kind, objects: false, ragged, warned: false })
     };
     chosen.map(one).collect()
 }
@@ -85,6 +88,9 @@ impl Giver {
             (Held::Var(values), _) => own(py, &self.ty, values.get(row).map(Vec::as_slice).unwrap_or_default()),
             (Held::Stored(values), _) => {
                 let value = values.get(row).ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("row {row}")))?;
+                if self.ragged && is_absent(value) {
+                    return Ok(py.None().into_bound(py));
+                }
                 let given = as_stored(py, &self.ty, value)?;
                 match &value.ty {
                     Some(stored) => self.as_reference(given, stored),
@@ -143,12 +149,18 @@ impl Giver {
     }
 }
 
+/// Whether a value of a ragged field is none: its record lacks the field.
+pub fn is_absent(value: &Stored) -> bool {
+    value.ty.is_none() && value.bytes.is_empty()
+}
+
 /// A value as it is stored: a declared `int` or `str` that is stored as something else as NumPy's scalar (or array, where it has a
 /// shape).
 pub fn as_stored<'py>(py: Python<'py>, declared: &FieldType, value: &Stored) -> PyResult<Bound<'py, PyAny>> {
     let array = array(py, value.ty.as_ref().unwrap_or(declared), &value.bytes)?;
     match (declared, &value.ty) {
-        (FieldType::Array { .. }, _) | (_, None) => Ok(array),
+        // The type of a ragged field's value is its own.
+        (FieldType::Array { .. } | FieldType::Bytes { .. }, _) | (_, None) => Ok(array),
         _ => array.get_item(PyTuple::empty(py)),
     }
 }

@@ -64,6 +64,9 @@ class _VersionDataset(Dataset):
 
     _first: Dataset
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, version={self._native.version_number})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return at, (self._first, self.root_digest)
 

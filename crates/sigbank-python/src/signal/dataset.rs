@@ -192,6 +192,10 @@ impl SignalDataset {
     fn root_digest(&self) -> String {
         format!("sha256:{}", self.dataset.root_digest())
     }
+    #[getter]
+    fn version_number(&self) -> u64 {
+        self.dataset.version_number()
+    }
 
     fn __len__(&self) -> usize {
         usize::try_from(self.dataset.len()).unwrap_or(usize::MAX)

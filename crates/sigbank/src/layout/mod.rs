@@ -3,9 +3,9 @@
 
 mod contents;
 pub mod jbof;
+mod near;
 pub mod sedpack;
 pub mod signal_dataset;
-mod near;
 mod source;
 mod summary;
 

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::store::Opening;
 use sigbank_format::model::{FieldType, Metadata, Schema};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One split of a dataset and how much it holds.
@@ -93,6 +94,16 @@ pub trait RowSink {
         Err(stored_as(stored))
     }
 
+    /// As [`RowSink::place`], for a value of a field without one type for all records: `of` is this one's (an array's dtype and shape). A
+    /// record without the field has a value of no bytes, by `place`.
+    ///
+    /// # Errors
+    /// Those of [`RowSink::place`], which it is by default: most consumers want the bytes.
+    fn place_ragged(&mut self, row: usize, field: usize, of: &FieldType, len: usize) -> Result<&mut [u8]> {
+        let _ = of;
+        self.place(row, field, len)
+    }
+
     /// Whether the consumer goes through whole units, though it may ask for some records at a time, and so hands nothing out before
     /// the checksums inside a unit have been compared where that takes reading all of it (of npz: the members'). False by default,
     /// for who wants a few records of a unit.
@@ -112,7 +123,7 @@ pub(crate) fn stored_as(stored: &FieldType) -> Error {
 /// One value with the type it is stored as.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stored {
-    /// Its type, where that is not the declared one.
+    /// Its type, where that is not the declared one, and of a ragged field's value.
     pub ty: Option<FieldType>,
     /// Its bytes; of an array the elements in C order, little-endian.
     pub bytes: Vec<u8>,
@@ -195,6 +206,22 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         drop(begun);
         self.read_unit(split, unit, records, fields, out)
     }
+    /// The ids of some records of a split, in order.
+    ///
+    /// # Errors
+    /// `Unsupported` where the layout's records have no ids; `NotFound` for records past the last.
+    fn ids(&self, split: &str, ordinals: Range<u64>) -> Result<Vec<String>> {
+        let _ = (split, ordinals);
+        Err(no_ids(self.layout(), &self.location()))
+    }
+    /// The split of the record of an id, and its ordinal there.
+    ///
+    /// # Errors
+    /// `NotFound` for an id that no record has, with those that are near it; `Invalid` for one that several have; as [`Source::ids`].
+    fn by_id(&self, id: &str) -> Result<(String, u64)> {
+        let _ = id;
+        Err(no_ids(self.layout(), &self.location()))
+    }
     /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;
     /// How large the dataset is, where the layout keeps that; none where schema and disk have to tell.
@@ -206,6 +233,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     }
     /// One digest that names this state of the dataset (Sedpack: the root file's checksum).
     fn root_digest(&self) -> Result<String>;
+}
+
+fn no_ids(layout: &str, location: &str) -> Error {
+    Error::unsupported(format!("the records of this layout ({layout}) have no ids"))
+        .at(location)
+        .remedy("name a record by its split and its number in it")
 }
 
 /// A [`RowSink`] that keeps each value as bytes of its own, and as it is stored: for single records, not for speed.
@@ -246,6 +279,9 @@ impl RowSink for Collected {
     fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
         self.slot(row, field, Some(stored), len)
     }
+    fn place_ragged(&mut self, row: usize, field: usize, of: &FieldType, len: usize) -> Result<&mut [u8]> {
+        self.slot(row, field, Some(of), len)
+    }
 }
 
 /// Reads whole records by ordinal, in the caller's order, repeated ones included: for each record, each field's bytes.
@@ -257,6 +293,7 @@ pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]
     let rows = read_stored(source, split, ordinals, fields)?.into_iter().map(|row| {
         let values = row.into_iter().zip(fields).map(|(value, &at)| match value.ty {
             None => Ok(value.bytes),
+            Some(_) if ragged(source.schema(), at) => Ok(value.bytes),
             Some(ty) => {
                 let name = source.schema().fields.get(at).map_or("", |f| &f.name);
                 Err(stored_as(&ty).within(format!("field '{name}'")).at(source.location()))
@@ -265,6 +302,11 @@ pub fn read(source: &dyn Source, split: &str, ordinals: &[u64], fields: &[usize]
         values.collect()
     });
     rows.collect()
+}
+
+/// Whether a field of a schema has no type that is that of all records.
+fn ragged(schema: &Schema, field: usize) -> bool {
+    schema.fields.get(field).is_some_and(|field| field.metadata.contains_key("ragged"))
 }
 
 /// As [`read`], with values as they are stored: with their type where that is not the declared one.

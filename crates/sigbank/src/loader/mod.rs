@@ -67,6 +67,8 @@ pub struct Options {
     /// Whether arrays, integers and texts that are stored as another type than the schema declares are handed out as they are, in a
     /// [`Column::Stored`] a field of arrays, `int` or `str`; without it they are an `Unsupported` error.
     pub as_stored: bool,
+    /// Whether the values of ragged fields come with their types, in a [`Column::Stored`]; else as bytes, in a [`Column::Var`].
+    pub ragged: bool,
 }
 
 impl Options {
@@ -85,6 +87,7 @@ impl Options {
             drop_last: false,
             prefetch_bytes: None,
             as_stored: false,
+            ragged: false,
         }
     }
 }
@@ -175,7 +178,8 @@ impl Loader {
             (Some(field), Some(&len)) => Ok(FieldSpec {
                 name: field.name.clone(),
                 len,
-                as_stored: options.as_stored && !matches!(field.ty, FieldType::Bytes { .. }),
+                as_stored: options.as_stored && !matches!(field.ty, FieldType::Bytes { .. })
+                    || options.ragged && field.metadata.contains_key("ragged"),
             }),
             _ => Err(Error::invalid(format!("field {at} is asked for, but there are {}", lens.len())).at(source.location())),
         });

@@ -257,6 +257,10 @@ impl RowSink for Filling<'_> {
     fn place_as(&mut self, row: usize, field: usize, stored: &FieldType, len: usize) -> Result<&mut [u8]> {
         self.value(row, field, Some(stored), len)
     }
+    fn place_ragged(&mut self, row: usize, field: usize, of: &FieldType, len: usize) -> Result<&mut [u8]> {
+        let typed = self.fields.get(field).is_some_and(|spec| spec.as_stored);
+        self.value(row, field, typed.then_some(of), len)
+    }
     fn goes_through_units(&self) -> bool {
         true
     }

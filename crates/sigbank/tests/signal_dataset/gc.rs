@@ -97,7 +97,7 @@ impl Store for Clocked {
     }
 }
 
-fn clocked(ahead: i64) -> (Arc<Clocked>, Arc<dyn Store>) {
+pub fn clocked(ahead: i64) -> (Arc<Clocked>, Arc<dyn Store>) {
     let store = Arc::new(Clocked::new(ahead));
     (Arc::clone(&store), store)
 }

@@ -15,5 +15,6 @@ mod requests;
 mod rules;
 mod support;
 mod versions;
+mod versions_kept;
 mod views;
 mod writing;

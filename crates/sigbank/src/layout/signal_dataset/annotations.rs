@@ -29,7 +29,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub(super) const CATALOG: &str = "annotations/catalog.json";
+/// The catalog's pointer, below where a version's annotations lie.
+const CATALOG: &str = "annotations/catalog.json";
+
+/// Where the annotations of a version lie: those of version 0 where the reference package has them, those of another by its number beside
+/// its document. Empty, or ending with a slash.
+fn home(number: u64) -> String {
+    if number == 0 { String::new() } else { format!("sigbank/versions/{number:08}/") }
+}
+
+/// The catalog's pointer of a version.
+pub(super) fn catalog_path(number: u64) -> Result<RelPath> {
+    RelPath::parse(&format!("{}{CATALOG}", home(number)))
+}
+
+/// Whether a path is that of a version's catalog.
+pub(super) fn is_catalog(path: &RelPath) -> bool {
+    path.as_str() == CATALOG || path.as_str().ends_with(&format!("/{CATALOG}"))
+}
+
 /// The field of a row that has none.
 const EMPTY: &str = "__empty__";
 
@@ -385,14 +403,11 @@ fn same_record(row: &AnnotationRow, id: &str) -> Result<()> {
 }
 
 impl Dataset {
-    /// The annotation sets as they are now. They are of what `root.json` names: a further version has none.
+    /// The annotation sets of this version as they are now. The reference package sees those of what `root.json` names.
     ///
     /// # Errors
     /// `Corrupt` for a catalog that breaks a rule.
     pub fn annotations(&self) -> Result<AnnotationCatalog> {
-        if self.version_document().is_some() {
-            return Ok(AnnotationCatalog { dataset: self.clone(), revision: None, sets: BTreeMap::new() });
-        }
         let (_, revision, sets) = catalog(self)?;
         Ok(AnnotationCatalog { dataset: self.clone(), revision, sets: sets.sets })
     }
@@ -402,7 +417,7 @@ impl Dataset {
 fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<String>, Revision)> {
     let inner = dataset.inner();
     let (store, limits) = (&inner.objects.store, &inner.options.control);
-    let path = RelPath::parse(CATALOG)?;
+    let path = catalog_path(dataset.version_number())?;
     let (bytes, version) = match store.get_versioned(&path) {
         Err(e) if e.code() == Code::NotFound => return Ok((None, None, Revision::default())),
         pointer => pointer?,

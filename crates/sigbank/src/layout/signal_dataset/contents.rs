@@ -3,6 +3,7 @@
 use super::dataset::Dataset;
 use super::documents::{Page, Place, Reference, Snapshot};
 use super::objects::{Objects, document};
+use super::versions::{ahead, no_gap};
 use super::{Options, ROOT, annotations};
 use crate::error::{Code, Error, Result};
 use crate::layout::Layout;
@@ -14,8 +15,6 @@ use sigbank_format::checksum::Algorithm;
 use sigbank_format::model::json::Limits;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-const CATALOG: &str = "annotations/catalog.json";
 
 fn version_path(number: usize) -> Result<RelPath> {
     RelPath::parse(&format!("sigbank/versions/{number:08}.json"))
@@ -66,15 +65,16 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn annotations(&mut self) -> Result<()> {
-        let Some((pointer, revision)) = catalog(&*self.objects.store, self.limits)? else { return Ok(()) };
+    /// Those of a version.
+    fn annotations(&mut self, number: u64) -> Result<()> {
+        let Some((pointer, revision)) = catalog(&*self.objects.store, number, self.limits)? else { return Ok(()) };
         let bytes = document(&*self.objects.store, &revision, self.limits)?;
         self.all.document(revision.clone(), &bytes, Vec::new());
         for set in annotations::sets_of(&*self.objects.store, &revision, self.limits)? {
             self.document(&set)?;
             annotations::references_of(self.objects, &set, self.limits)?.iter().for_each(|object| self.object(object));
         }
-        self.all.entrance(CATALOG, pointer)
+        self.all.entrance(annotations::catalog_path(number)?.as_str(), pointer)
     }
 }
 
@@ -83,14 +83,14 @@ fn digests(reference: &Reference) -> Vec<(Algorithm, String)> {
 }
 
 /// The catalog's pointer and the revision that it points to.
-fn catalog(store: &dyn Store, limits: &Limits) -> Result<Option<(Bytes, RelPath)>> {
-    let path = RelPath::parse(CATALOG)?;
+fn catalog(store: &dyn Store, number: u64, limits: &Limits) -> Result<Option<(Bytes, RelPath)>> {
+    let path = annotations::catalog_path(number)?;
     loop {
         let pointer = match document(store, &path, limits) {
             Err(e) if e.code() == Code::NotFound => return Ok(None),
             bytes => bytes?,
         };
-        let Some(revision) = annotations::current_revision(store, limits)? else { continue };
+        let Some(revision) = annotations::current_revision(store, number, limits)? else { continue };
         // It may have been swung in between.
         if document(store, &path, limits)? == pointer {
             return Ok(Some((pointer, revision)));
@@ -107,12 +107,15 @@ pub(in crate::layout) fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
     let all = Contents::new(Layout::SignalDataset);
     let mut walk = Walk { objects: &objects, limits: &options.control, seen: HashSet::new(), all };
     walk.snapshot(&dataset.root().snapshot)?;
-    for (number, version) in dataset.versions()?.iter().enumerate().skip(1) {
+    let versions = dataset.versions()?;
+    no_gap(&**store, versions.len().saturating_sub(1) as u64)?;
+    for (number, version) in versions.iter().enumerate().skip(1) {
         walk.snapshot(&version.snapshot)?;
         let path = version_path(number)?;
         walk.all.entrance(path.as_str(), document(&**store, &path, &options.control)?)?;
+        walk.annotations(version.number)?;
     }
-    walk.annotations()?;
+    walk.annotations(0)?;
     let mut all = walk.all;
     all.entrance(ROOT, root)?;
     Ok(all)
@@ -128,17 +131,22 @@ pub fn missing_entrances(newer: &Contents, store: &Arc<dyn Store>) -> Result<Vec
         Err(e) if e.code() == Code::NotFound => Ok(None),
         bytes => bytes.map(Some),
     };
-    let conflict = |message: String| Error::conflict(message).at(store.location());
+    let conflict = |message: String| {
+        Error::conflict(message)
+            .at(store.location())
+            .remedy("copy to another place, or bring the source forward first: sigbank sync in the other direction")
+    };
     let mut missing = Vec::new();
     let mut versions = 0;
     for entrance in &newer.entrances {
-        let is_version = entrance.path.as_str().starts_with("sigbank/");
+        let is_catalog = annotations::is_catalog(&entrance.path);
+        let is_version = entrance.path.as_str().starts_with("sigbank/") && !is_catalog;
         versions += usize::from(is_version);
         match get(&entrance.path)? {
             Some(there) if there == entrance.bytes => {}
             Some(_) if is_version => return Err(conflict(format!("it has another version {versions} than the source"))),
             None if is_version => missing.push(entrance.clone()),
-            there if entrance.path.as_str() == CATALOG => {
+            there if is_catalog => {
                 let replaces = match there {
                     None => None,
                     Some(_) => Some(store.get_versioned(&entrance.path)?.1),
@@ -148,12 +156,12 @@ pub fn missing_entrances(newer: &Contents, store: &Arc<dyn Store>) -> Result<Vec
             _ => return Err(conflict("it is another dataset: its root.json is not the source's".into())),
         }
     }
-    if let Some(there) = get(&version_path(versions + 1)?)? {
-        let _ = there;
-        return Err(conflict(format!("it has a version {}, which the source has not", versions + 1)));
+    if let Some(number) = ahead(&**store, versions as u64)?.first() {
+        return Err(conflict(format!("it has a version {number}, which the source has not")));
     }
-    if let Some((_, revision)) = catalog(&**store, &limits)? {
-        let known: HashSet<&RelPath> = newer.documents.iter().map(|document| &document.path).collect();
+    let known: HashSet<&RelPath> = newer.documents.iter().map(|document| &document.path).collect();
+    for number in 0..=versions as u64 {
+        let Some((_, revision)) = catalog(&**store, number, &limits)? else { continue };
         for set in annotations::sets_of(&**store, &revision, &limits)? {
             if !matches!(&set.path, Place::Inside(path) if known.contains(path)) {
                 return Err(conflict(format!("it has an annotation set that the source has not, '{}'", set.path)));

@@ -42,7 +42,8 @@ pub(super) struct Inner {
 impl fmt::Debug for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (root, id, snapshot) = (self.location(), self.dataset_id(), self.snapshot_id());
-        write!(f, "Dataset(root={root:?}, id={id:?}, snapshot_id={snapshot:?}, records={})", self.len())
+        let version = self.version_document().map(|version| format!(", version={}", version.number)).unwrap_or_default();
+        write!(f, "Dataset(root={root:?}, id={id:?}, snapshot_id={snapshot:?}, records={}{version})", self.len())
     }
 }
 
@@ -162,6 +163,10 @@ impl Dataset {
     /// The version document that it was opened by; none for version 0, which `root.json` names.
     pub fn version_document(&self) -> Option<&Version> {
         self.0.version.as_ref()
+    }
+    /// Its number among the dataset's versions: 0 is what `root.json` names.
+    pub fn version_number(&self) -> u64 {
+        self.0.version.as_ref().map_or(0, |version| version.number)
     }
     /// `root.json`; of a further version, what it stands for: the version's snapshot and metadata.
     pub fn root(&self) -> &Root {

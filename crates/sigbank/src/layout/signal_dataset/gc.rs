@@ -191,19 +191,21 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
         reach.version(version, &mut mark).map_err(named)?;
     }
     // Readers find versions by their numbers, also where a listing shows none, as behind a symbolic link.
+    let listed = versions.iter().filter_map(versions::number).max().unwrap_or_default();
+    let mut last = 0;
     for number in 1u64.. {
         let path = versions::path(number)?;
         match versions.contains(&path) {
             true => {}
             false if exists(&**store, &path).map_err(named)? => reach.version(&path, &mut mark).map_err(named)?,
+            false if number < listed => return Err(versions::gap(&**store, number, listed)),
             false => break,
         }
+        last = number;
     }
-    let gap = versions.iter().find(|path| versions::number(path).is_some_and(|n| n as usize > versions.len()));
-    if let Some(last) = gap {
-        return Err(named(Error::corrupt("it is a version behind a number that has none").at(store.locate(last))));
+    for number in 0..=last {
+        reach.annotations(number, &mut mark).map_err(named)?;
     }
-    reach.annotations(&mut mark).map_err(named)?;
     // A document that was damaged so that it can be read still may name something else than it did.
     for path in missing {
         // Unless it was written since.
@@ -315,13 +317,21 @@ impl Garbage {
     }
 }
 
-/// Where readers begin: the root, and the annotation catalog's pointer. Further versions are published by this package only.
+/// Where readers begin: the root, and the pointers of annotation catalogs, of each version.
 fn entrances(store: &dyn Store, limits: &Limits) -> Result<Vec<Option<Bytes>>> {
     let get = |path: &str| match document(store, &RelPath::parse(path)?, limits) {
         Err(e) if e.code() == Code::NotFound => Ok(None),
         bytes => bytes.map(Some),
     };
-    [super::ROOT, super::annotations::CATALOG].into_iter().map(get).collect()
+    let mut all = vec![get(super::ROOT)?];
+    let mut number = 0;
+    loop {
+        all.push(get(super::annotations::catalog_path(number)?.as_str())?);
+        number += 1;
+        if !exists(store, &versions::path(number)?)? {
+            return Ok(all);
+        }
+    }
 }
 
 /// An object that something must name.

@@ -58,6 +58,7 @@ mod digest;
 mod documents;
 mod gc;
 mod guard;
+mod ids;
 mod objects;
 mod payload;
 mod publish;

@@ -1,6 +1,7 @@
 //! The dataset as a layout-neutral [`Source`].
 
 use super::dataset::Dataset;
+use super::ids::IdIndex;
 use super::read::StoredRecord;
 use super::{Place, RecordMetadata};
 use crate::error::{Error, Result};
@@ -9,8 +10,9 @@ use serde_json::{Value, json};
 use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
 use sigbank_format::record::signal::{Axis, FieldMetadata, encode_metadata};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The one split.
 const SPLIT: &str = "all";
@@ -18,7 +20,8 @@ const SPLIT: &str = "all";
 /// A dataset seen as [`Source`]: one split `all`, a unit for each shard, a field for each field name of any record.
 ///
 /// A field whose dtype and shape are those of all records is an array. Of any other (ragged, or missing in some records) the values are
-/// the samples' bytes, of varying length and none where a record lacks it; its metadata tells `ragged`, and the dtype where that is the same.
+/// the samples' bytes, of varying length and none where a record lacks it, placed with their type ([`RowSink::place_ragged`]); its metadata
+/// tells `ragged`, and the dtype where that is the same.
 /// Metadata of a field: `axes` where all records agree (with coordinates), else their names, and what the producer says where all agree.
 #[derive(Debug, Clone)]
 pub struct SignalSource {
@@ -30,6 +33,8 @@ pub struct SignalSource {
     value_bytes: u64,
     /// The manifest page of each unit, by the first unit of each page.
     pages: Vec<usize>,
+    /// Which records have which id, once that was asked for.
+    ids: Arc<OnceLock<IdIndex>>,
 }
 
 /// What all records so far say of a field.
@@ -145,7 +150,15 @@ impl SignalSource {
             Value::Object(members) => members,
             _ => Metadata::new(),
         };
-        Ok(Self { metadata, schema: Schema { fields }, units: Arc::new(Units::from_counts(counts)), value_bytes, pages, dataset })
+        Ok(Self {
+            metadata,
+            schema: Schema { fields },
+            units: Arc::new(Units::from_counts(counts)),
+            value_bytes,
+            pages,
+            ids: Arc::default(),
+            dataset,
+        })
     }
 
     /// The dataset with all that the layout offers.
@@ -165,9 +178,16 @@ impl SignalSource {
             let Some(wanted) = self.schema.fields.get(field) else {
                 return Err(Error::invalid(format!("there is no field {field}: the schema has {}", self.schema.fields.len())));
             };
-            let found = record.metadata().fields.iter().position(|f| f.name == wanted.name);
-            let samples = found.and_then(|f| record.payload().get(record.ranges().get(f)?.clone())).unwrap_or_default();
-            out.place(row, at, samples.len()).map_err(|e| e.within(format!("field '{}'", wanted.name)))?.copy_from_slice(samples);
+            let found = record.metadata().fields.iter().enumerate().find(|(_, f)| f.name == wanted.name);
+            let samples = found.and_then(|(f, _)| record.payload().get(record.ranges().get(f)?.clone())).unwrap_or_default();
+            let placed = match (&wanted.ty, found) {
+                (FieldType::Bytes { .. }, Some((_, f))) => {
+                    let of = FieldType::Array { dtype: f.dtype.clone(), shape: f.shape.clone() };
+                    out.place_ragged(row, at, &of, samples.len())
+                }
+                _ => out.place(row, at, samples.len()),
+            };
+            placed.map_err(|e| e.within(format!("field '{}'", wanted.name)))?.copy_from_slice(samples);
         }
         Ok(())
     }
@@ -228,6 +248,20 @@ impl Source for SignalSource {
             }
         }
         Ok(())
+    }
+    fn ids(&self, split: &str, ordinals: Range<u64>) -> Result<Vec<String>> {
+        self.known(split)?;
+        super::ids::of(&self.dataset, ordinals)
+    }
+    fn by_id(&self, id: &str) -> Result<(String, u64)> {
+        let index = match self.ids.get() {
+            Some(index) => index,
+            None => {
+                let index = IdIndex::new(&self.dataset)?;
+                self.ids.get_or_init(|| index)
+            }
+        };
+        index.find(&self.dataset, id).map(|ordinal| (SPLIT.into(), ordinal))
     }
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.dataset.verify(progress)

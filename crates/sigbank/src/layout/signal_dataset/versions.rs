@@ -1,5 +1,7 @@
 //! Further versions of a dataset, which the reference package does not see: `root.json` and `annotations/` stay as they are.
 //!
+//! A version's annotations lie below `sigbank/versions/<n as 8 digits>/annotations/`, as those of version 0 below `annotations/`.
+//!
 //! Version 0 is what `root.json` names. Version n is the document `sigbank/versions/<n as 8 digits>.json`, created once and never
 //! replaced, which names a snapshot of its own. Numbers have no gaps, so that the newest is found by trying numbers, never by listing.
 //!
@@ -15,11 +17,11 @@ mod publish;
 pub use compare::{Comparison, Ids, MetadataChange, ShardCount, compare};
 pub use publish::{VersionPublication, publish_version};
 
-use super::Options;
 use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Reference, Root};
 use super::objects::document;
+use super::{Elsewhere, Options};
 use crate::error::{Code, Error, Result};
 use crate::layout::Source;
 use crate::store::{StorageOptions, Store, connect, exists, local_path};
@@ -136,6 +138,46 @@ pub(super) fn number(path: &RelPath) -> Option<u64> {
     path.file_name().strip_suffix(".json")?.parse().ok()
 }
 
+/// So many numbers behind the newest are looked at where a gap would do harm.
+const AHEAD: u64 = 8;
+
+/// Which of the next numbers behind `newest` have a document. Asked for in one go where a request takes its time.
+pub(super) fn ahead(store: &dyn Store, newest: u64) -> Result<Vec<u64>> {
+    let numbers: Vec<u64> = (1..=AHEAD).filter_map(|n| newest.checked_add(n)).collect();
+    let there = |number: u64| Ok::<_, Error>(exists(store, &path(number)?)?.then_some(number));
+    let found: Vec<Result<Option<u64>>> = match store.capabilities().round_trip {
+        0 => numbers.into_iter().map(there).collect(),
+        _ => std::thread::scope(|scope| {
+            let asked: Vec<_> = numbers.into_iter().map(|number| scope.spawn(move || there(number))).collect();
+            let ended = |_| Err(Error::storage("a thread that looked for versions ended early"));
+            asked.into_iter().map(|thread| thread.join().unwrap_or_else(ended)).collect()
+        }),
+    };
+    found.into_iter().filter_map(Result::transpose).collect()
+}
+
+/// Refuses a dataset with a document not far behind a number that has none: to go on would hide it, or name another version so.
+pub(super) fn no_gap(store: &dyn Store, newest: u64) -> Result<()> {
+    let there = ahead(store, newest)?;
+    let Some(&last) = there.last() else { return Ok(()) };
+    for number in (newest + 1..last).filter(|number| !there.contains(number)) {
+        // Others publish meanwhile, one behind the other.
+        if !exists(store, &path(number)?)? {
+            return Err(gap(store, number, last));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a number without a document before one that has one.
+pub(super) fn gap(store: &dyn Store, number: u64, later: u64) -> Error {
+    let missing = path(number).map_or_else(|_| store.location(), |path| store.locate(&path));
+    Error::corrupt(format!("version {later} is there, and version {number} before it is missing")).at(missing).remedy(
+        "restore the missing document from a copy of the dataset (sigbank sync from it does), or delete the later ones where they are to be \
+         given up",
+    )
+}
+
 impl Dataset {
     /// Opens a version of the dataset in a store.
     ///
@@ -181,7 +223,10 @@ impl Dataset {
         let mut all = vec![first.zero()];
         let newest = first.newest_number()?;
         for number in 1..=newest {
-            let version = first.numbered(number)?;
+            let version = first.numbered(number).map_err(|e| match e.code() {
+                Code::NotFound => gap(&**first.store(), number, newest),
+                _ => e,
+            })?;
             let parent =
                 version.parent.as_ref().and_then(|parent| Some((parent, all.get(usize::try_from(parent.number).ok()?)?)));
             if let Some((named, there)) = parent
@@ -248,6 +293,10 @@ impl Dataset {
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if there(middle)? { low = middle } else { high = middle }
+        }
+        // A look at a disk costs next to nothing.
+        if self.store().capabilities().round_trip == 0 {
+            no_gap(&**self.store(), low)?;
         }
         Ok(low)
     }
@@ -317,9 +366,10 @@ pub fn dataset_at_version(path: &str, which: Option<&str>, storage: &StorageOpti
             .at(path)
             .remedy("open it without a version"));
     }
+    let options = Options { elsewhere: Elsewhere::with_options(storage.clone()), ..Options::default() };
     let dataset = match root {
-        Some(root) => Dataset::open(root, Options::default())?,
-        None => Dataset::open_store(connect(path, storage)?, Options::default())?,
+        Some(root) => Dataset::open(root, options)?,
+        None => Dataset::open_store(connect(path, storage)?, options)?,
     };
     match which {
         None => Ok(dataset),

@@ -252,7 +252,13 @@ impl AnnotationShard {
     /// Where its object is, relative to the root, wherever that is by now.
     pub(super) fn object(&self) -> Fields<RelPath> {
         let folder = format!("annotations/sets/{}/{}/objects/", self.name, self.publication_id);
-        let at = self.uri.rfind(&folder).and_then(|at| self.uri.get(at..));
+        let at = self.uri.rfind(&folder).and_then(|at| {
+            // Those of a further version lie beside its document.
+            let before = self.uri.get(..at)?;
+            let number = before.strip_suffix('/').and_then(|before| before.rsplit_once('/')?.1.parse().ok());
+            let home = number.map(super::home).filter(|home| !home.is_empty() && before.ends_with(home.as_str()));
+            self.uri.get(at - home.map_or(0, |home| home.len())..)
+        });
         let path = at.and_then(|path| RelPath::parse(path).ok());
         path.ok_or_else(|| wrong(format!("its object '{}' is not below {folder}", self.uri)))
     }

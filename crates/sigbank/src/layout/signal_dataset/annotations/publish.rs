@@ -9,7 +9,7 @@ use super::super::objects::{Objects, collision, create, document, gone};
 use super::super::spool::Spool;
 use super::super::verify;
 use super::documents::{Pointer, SetRef, SetRoot, SetShard};
-use super::{AnnotationRow, AnnotationSet, AnnotationShard, CATALOG, catalog, identifier, inside, same_record};
+use super::{AnnotationRow, AnnotationSet, AnnotationShard, catalog, catalog_path, home, identifier, inside, same_record};
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Store};
 use crate::uri::RelPath;
@@ -79,15 +79,18 @@ pub fn publish_annotations(
         return Err(Error::invalid("objects of 0 annotations: choose 1 or more"));
     }
     let guard = Guard::new(&**dataset.store())?;
-    free(dataset, name, &root_path(name, &publication_id)?)?;
+    free(dataset, name, &root_path(dataset, name, &publication_id)?)?;
     let mut rows = Aligned::new(dataset, rows.into_iter(), 0, dataset.len());
     let mut shards = Vec::new();
     let mut first_ordinal = 0;
     while first_ordinal < dataset.len() {
         let hex = Digest::of(format!("{name}:{publication_id}:{}", shards.len()).as_bytes()).to_string();
-        let path = object_path(name, &publication_id, &hex)?;
+        let path = object_path(dataset, name, &publication_id, &hex)?;
         let most = options.records_per_shard.min(dataset.len() - first_ordinal);
-        let object = write_rows(dataset, path, &mut rows, most, &mut |_| ())?;
+        let object = write_rows(dataset, path, &mut rows, most, &mut |_| ()).map_err(|e| match catalog(dataset) {
+            Ok((_, _, revision)) if e.code() == Code::AlreadyExists && revision.sets.contains_key(name) => has_set(dataset, name),
+            _ => e,
+        })?;
         shards.push(SetShard { first_ordinal, record_count: most, object });
         first_ordinal += most;
     }
@@ -118,7 +121,7 @@ pub fn write_annotation_shard(
     let store = dataset.store();
     let hex = Digest::of(logical_shard_id.as_bytes()).to_string();
     let prefix = hex.get(..2).unwrap_or_default();
-    let pointer = RelPath::parse(&format!("annotations/sets/{name}/{publication_id}/shards/{prefix}/{hex}.json"))?;
+    let pointer = RelPath::parse(&format!("{}/shards/{prefix}/{hex}.json", set_folder(dataset, name, publication_id)))?;
     let record_ids: Vec<String> = rows.iter().map(|row| row.source_record_id.clone()).collect();
     let count = rows.len() as u64;
     let resumed = |found: AnnotationShard| {
@@ -138,7 +141,7 @@ pub fn write_annotation_shard(
         statuses.1.push(row.terminal_status().to_owned());
     };
     // A name that nobody else has: what is left of a killed worker is never named.
-    let path = object_path(name, publication_id, &uuid::Uuid::new_v4().simple().to_string())?;
+    let path = object_path(dataset, name, publication_id, &uuid::Uuid::new_v4().simple().to_string())?;
     let uri = store.locate(&path);
     let mut rows = Aligned::new(dataset, rows.into_iter().map(Ok), first_ordinal, first_ordinal.saturating_add(count));
     let object = write_rows(dataset, path.clone(), &mut rows, count, &mut note)?;
@@ -179,7 +182,7 @@ pub fn publish_annotation_shards(
 ) -> Result<AnnotationSet> {
     check(dataset, name, publication_id, &options.metadata)?;
     let guard = Guard::new(&**dataset.store())?;
-    free(dataset, name, &root_path(name, publication_id)?)?;
+    free(dataset, name, &root_path(dataset, name, publication_id)?)?;
     let mut parts: Vec<&AnnotationShard> = published.iter().collect();
     parts.sort_by_key(|part| (part.first_ordinal, part.record_ids.len()));
     let inner = dataset.inner();
@@ -231,13 +234,6 @@ fn default_publication_id(snapshot_id: &str, name: &str) -> String {
 }
 
 fn check(dataset: &Dataset, name: &str, publication_id: &str, metadata: &Json) -> Result<()> {
-    if let Some(version) = dataset.version_document() {
-        return Err(Error::unsupported(format!("annotations are of version 0, and this is version {}", version.number))
-            .at(dataset.location())
-            .remedy(
-                "open the dataset without a version to annotate it, or publish a view of this version as a dataset of its own",
-            ));
-    }
     if !dataset.store().capabilities().compare_and_swap {
         // Before anything is written: the catalog could not be swung.
         return Err(Error::unsupported("annotations need a compare-and-swap, which this store cannot do")
@@ -251,13 +247,17 @@ fn check(dataset: &Dataset, name: &str, publication_id: &str, metadata: &Json) -
     if metadata.is_object() { Ok(()) } else { Err(Error::invalid(format!("the metadata are {metadata}, not an object"))) }
 }
 
-fn root_path(name: &str, publication_id: &str) -> Result<RelPath> {
-    RelPath::parse(&format!("annotations/sets/{name}/{publication_id}/root.json"))
+fn set_folder(dataset: &Dataset, name: &str, publication_id: &str) -> String {
+    format!("{}annotations/sets/{name}/{publication_id}", home(dataset.version_number()))
 }
 
-fn object_path(name: &str, publication_id: &str, hex: &str) -> Result<RelPath> {
+fn root_path(dataset: &Dataset, name: &str, publication_id: &str) -> Result<RelPath> {
+    RelPath::parse(&format!("{}/root.json", set_folder(dataset, name, publication_id)))
+}
+
+fn object_path(dataset: &Dataset, name: &str, publication_id: &str, hex: &str) -> Result<RelPath> {
     let prefix = hex.get(..2).unwrap_or_default();
-    RelPath::parse(&format!("annotations/sets/{name}/{publication_id}/objects/{prefix}/{hex}.arrayrecord"))
+    RelPath::parse(&format!("{}/objects/{prefix}/{hex}.arrayrecord", set_folder(dataset, name, publication_id)))
 }
 
 /// Refuses early a name that another set has.
@@ -271,7 +271,7 @@ fn free(dataset: &Dataset, name: &str, root: &RelPath) -> Result<()> {
 fn has_set(dataset: &Dataset, name: &str) -> Error {
     Error::already_exists(format!("there is an annotation set '{name}' already"))
         .at(dataset.location())
-        .remedy("sets are never replaced: publish it under another name")
+        .remedy("sets are never replaced: publish other annotations under another name")
 }
 
 fn written_before(dataset: &Dataset, pointer: &RelPath) -> Result<Option<AnnotationShard>> {
@@ -357,7 +357,7 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
         let file = store.open_read(&path).map_err(gone)?;
         if (file.size(), verify::digest(&*file)?) != (stored_bytes, digest) {
             return Err(located(collision("it holds other annotations than are to be published")
-                .remedy("an earlier publication of this set, perhaps an interrupted one, wrote it: publish with a publication id of your own")));
+                .remedy("a run that was interrupted wrote it: publish what that one was to publish, or give this one a publication id of its own")));
         }
     }
     let sha256 = (!options.compat).then_some(digest);
@@ -380,7 +380,7 @@ fn finish(
     guard: Guard<'_>,
 ) -> Result<AnnotationSet> {
     let Objects { store, .. } = &dataset.inner().objects;
-    let path = root_path(name, &publication_id)?;
+    let path = root_path(dataset, name, &publication_id)?;
     let root = SetRoot {
         name: name.into(),
         publication_id,
@@ -422,8 +422,10 @@ pub(in super::super) fn reference_lock(store: &dyn Store) -> Result<Option<File>
 /// Adds the set to the catalog, as often as others do so meanwhile.
 fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, paths): (Guard<'_>, &[RelPath])) -> Result<()> {
     let store: &dyn Store = &**dataset.store();
-    let pointer = RelPath::parse(CATALOG)?;
-    let _held = reference_lock(store)?;
+    let number = dataset.version_number();
+    let pointer = catalog_path(number)?;
+    // The reference package knows of version 0 only.
+    let _held = if number == 0 { reference_lock(store)? } else { None };
     for attempt in 0..=retries {
         let (version, _, mut revision) = catalog(dataset)?;
         match revision.sets.get(name) {
@@ -432,7 +434,7 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, 
             None => revision.sets.insert(name.into(), set.clone()),
         };
         let bytes = revision.to_bytes();
-        let path = RelPath::parse(&format!("annotations/catalogs/{}.json", Digest::of(&bytes)))?;
+        let path = RelPath::parse(&format!("{}annotations/catalogs/{}.json", home(number), Digest::of(&bytes)))?;
         if !create(store, &path, &bytes)? {
             renew(store, &path, &bytes)?;
         }

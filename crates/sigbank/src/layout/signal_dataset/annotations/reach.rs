@@ -3,7 +3,7 @@
 use super::super::documents::Reference;
 use super::super::objects::{Objects, document};
 use super::documents::{Pointer, SetRoot};
-use super::{AnnotationShard, CATALOG, Place, identifier};
+use super::{AnnotationShard, Place, catalog_path, identifier};
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
@@ -14,9 +14,9 @@ pub(in super::super) fn is_identifier(name: &str) -> bool {
     identifier("name", name).is_ok()
 }
 
-/// The revision that the catalog points to; none where nothing is annotated.
-pub(in super::super) fn current_revision(store: &dyn Store, limits: &Limits) -> Result<Option<RelPath>> {
-    let path = RelPath::parse(CATALOG)?;
+/// The revision that a version's catalog points to; none where nothing is annotated.
+pub(in super::super) fn current_revision(store: &dyn Store, number: u64, limits: &Limits) -> Result<Option<RelPath>> {
+    let path = catalog_path(number)?;
     let bytes = match document(store, &path, limits) {
         Err(e) if e.code() == Code::NotFound => return Ok(None),
         bytes => bytes?,

@@ -68,9 +68,9 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// What the current revision of the annotation catalog leads to; none where there is no catalog.
-    pub(super) fn annotations(&mut self, mark: &mut Mark<'_>) -> Result<()> {
-        match annotations::current_revision(&*self.objects.store, self.limits)? {
+    /// What the current revision of a version's annotation catalog leads to; none where there is no catalog.
+    pub(super) fn annotations(&mut self, number: u64, mark: &mut Mark<'_>) -> Result<()> {
+        match annotations::current_revision(&*self.objects.store, number, self.limits)? {
             Some(revision) => self.revision(&revision, true, mark),
             None => Ok(()),
         }

@@ -66,8 +66,8 @@ pub(super) const PROBE: &str = "sigbank-gc-";
 
 pub(super) fn shape(path: &RelPath) -> Shape {
     use OrphanKind::*;
-    let parts: Vec<&str> = path.components().collect();
-    let kind = match parts.as_slice() {
+    let all: Vec<&str> = path.components().collect();
+    let kind = match at_home(&all) {
         ["root.json"] | ["sigbank", "gc.json"] | ["annotations", "catalog.json" | ".catalog.json.lock"] => {
             return Shape::Entrance;
         }
@@ -108,8 +108,18 @@ pub(super) fn group(path: &RelPath, kind: OrphanKind) -> String {
 
 /// The directory of the publication that an object of annotations is of.
 pub(super) fn publication(path: &RelPath) -> Option<RelPath> {
-    let parts: Vec<&str> = path.components().take(4).collect();
-    (parts.len() == 4 && parts.starts_with(&["annotations", "sets"])).then(|| RelPath::parse(&parts.join("/")).ok()).flatten()
+    let all: Vec<&str> = path.components().collect();
+    let inner = at_home(&all);
+    let (outer, named) = (all.len() - inner.len(), inner.len() >= 4 && inner.starts_with(&["annotations", "sets"]));
+    named.then(|| RelPath::parse(&all.get(..outer + 4)?.join("/")).ok()).flatten()
+}
+
+/// A name below where a version's annotations lie.
+fn at_home<'a, 'b>(parts: &'a [&'b str]) -> &'a [&'b str] {
+    match parts {
+        ["sigbank", "versions", of, rest @ ..] if number(of) && rest.first() == Some(&"annotations") => rest,
+        all => all,
+    }
 }
 
 /// The snapshot of a manifest page's file.

@@ -7,7 +7,7 @@ use super::super::guard::Guard;
 use super::super::objects::{Objects, collision};
 use super::super::publish::{WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
 use super::super::{Options, PublishedShard};
-use super::{Version, Which, document::utc, path};
+use super::{Version, Which, document::utc, no_gap, path};
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
@@ -108,6 +108,7 @@ pub fn publish_version(
     loop {
         let versions = first.versions()?;
         let Some(newest) = versions.last() else { return Err(Error::not_found("there is no version")) };
+        no_gap(&**store, newest.number)?;
         if let Some(there) = versions.iter().find(|version| version.name == publication.name) {
             return again(&first, &versions, there, &added, publication, options);
         }
