@@ -418,8 +418,8 @@ class JbofDataset:
         samplerate: int | None,
         subtype: str | None,
         lossy: bool,
-    ) -> str | None:
-        """Adds an array: what its file does not hold is told. `header` stands before the elements where it is not the core's to write."""
+    ) -> tuple[str | None, bytes]:
+        """Adds an array: what its file does not hold is told, and its document is given. `header` stands before the elements where it is not the core's to write."""
     def add_file(self, item: str, name: str, path: str | PathLike[str], metadata: Any, checked: bool) -> None:
         """Adds a copy of a file as an array. `checked` where NumPy found it to be an array already."""
     def delete_array(self, item: str, name: str) -> None:

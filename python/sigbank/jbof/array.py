@@ -76,6 +76,15 @@ def read(dataset: _native.JbofDataset, item: str, name: str) -> Array:
     return array
 
 
+def of(folder: str, name: str, elements: np.ndarray[Any, Any], document: bytes) -> Array:
+    """The array of an npy file of these elements, which it takes over, and of this document."""
+    array = elements.view(Array)
+    array.metadata = _documents.parse_object(document, folder)
+    array._filename = array.metadata.pop("_filename")
+    array._home = os.path.join(folder, name)
+    return array
+
+
 def _by_numpy(where: str) -> Array:
     """A structured array, which NumPy reads itself."""
     try:

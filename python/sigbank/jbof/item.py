@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .dataset import DataSet
 
 _AUDIO = ("wav", "flac", "ogg")
+_WORTH_READING = 1 << 16
+"""Bytes from which on an array that was added is read back, for it may be mapped then."""
 
 
 class Item:
@@ -159,7 +161,7 @@ class Item:
         name = text(name, "array")
         rate, metadata = _samplerate(samplerate, fileformat, metadata)
         stored, header = array.to_store(data, fileformat)
-        loss = self._native.add_array(
+        loss, document = self._native.add_array(
             self._name,
             name,
             stored,
@@ -173,7 +175,12 @@ class Item:
         if loss is not None and not lossy:
             advice = "choose a subtype of more bits, or npy, or say lossy=True"
             warnings.warn(f"{self._path}: the array {name!r}: {loss}: {advice}", UserWarning, stacklevel=2)
-        return self[name]
+        if fileformat != "npy" or header is not None or stored.nbytes >= _WORTH_READING:
+            return self[name]
+        # What reading would give.
+        added = array.of(self._path, name, stored.copy(), document)
+        self._arrays[name] = self._native.array_stamp(self._name, name), added
+        return added
 
     def add_array_from_file(
         self, name: str, filename: str | os.PathLike[str], metadata: dict[str, Any] | None = None

@@ -51,7 +51,7 @@ pub fn subtype(name: &str) -> PyResult<Subtype> {
     all.into_iter().find(|subtype| subtype.to_string() == name).ok_or_else(|| unknown("subtype", name, &known()))
 }
 
-/// Adds an array; gives what its file does not hold, in words.
+/// Adds an array; gives what its file does not hold, in words, and its document.
 pub fn add(
     py: Python<'_>,
     dataset: &Dataset,
@@ -59,12 +59,12 @@ pub fn add(
     new: New<'_>,
     array: &Bound<'_, PyUntypedArray>,
     header: Option<&[u8]>,
-) -> PyResult<Option<String>> {
+) -> PyResult<(Option<String>, Bytes)> {
     let data = shared_bytes(array)?;
     let dtype = array.dtype().getattr(intern!(py, "str"))?.extract::<String>()?;
     let shape = array.shape().to_vec();
-    let work = || -> Result<Option<String>> {
-        let item = dataset.item(item)?;
+    let work = || -> Result<(Option<String>, Bytes)> {
+        let item = dataset.item_unseen(item)?;
         let extension = new.format.extension();
         let Some(header) = header else {
             let dtype = dtype.parse::<DType>().map_err(|e| Error::from(e).within(format!("the array {:?}", new.name)))?;
@@ -74,11 +74,10 @@ pub fn add(
                 .map_err(|e| Error::from(e).within(format!("the array {:?}", new.name)))?;
             let parts: Vec<&[u8]> = file.parts.iter().map(|part| &part[..]).collect();
             let kept = Kept::of(new.format, &array, &file, new.name)?;
-            item.add_array_keeping(new.name, &ArrayFile::new(extension, &parts), &new.metadata, kept.as_ref())?;
-            return Ok(file.loss.map(|loss| loss.to_string()));
+            let document = item.put_array(new.name, &ArrayFile::new(extension, &parts), &new.metadata, kept.as_ref())?;
+            return Ok((file.loss.map(|loss| loss.to_string()), document));
         };
-        item.add_array(new.name, &ArrayFile::new(extension, &[header, &data]), &new.metadata)?;
-        Ok(None)
+        Ok((None, item.put_array(new.name, &ArrayFile::new(extension, &[header, &data]), &new.metadata, None)?))
     };
     py.detach(work).map_err(raise)
 }
@@ -131,7 +130,7 @@ pub fn add_file(
                 metadata = Json::from_value(&Value::Object(object))?;
             }
         }
-        dataset.item(item)?.add_array(name, &ArrayFile::copy_of(format.extension(), path), &metadata)?;
+        dataset.item_unseen(item)?.put_array(name, &ArrayFile::copy_of(format.extension(), path), &metadata, None)?;
         Ok(())
     };
     py.detach(add).map_err(raise)
@@ -166,7 +165,7 @@ enum Elements {
 
 /// An array as Python makes it: see `JbofDataset.array`.
 pub fn read<'py>(py: Python<'py>, dataset: &Dataset, item: &str, name: &str) -> PyResult<Bound<'py, PyTuple>> {
-    let entry = py.detach(|| dataset.item(item)?.array(name)).map_err(|e| match e.code() {
+    let entry = py.detach(|| dataset.item_unseen(item)?.array(name)).map_err(|e| match e.code() {
         Code::NotFound => of_class("MissingArrayError", e.to_string()),
         _ => raise(e),
     })?;

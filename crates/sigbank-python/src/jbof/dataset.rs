@@ -5,7 +5,7 @@ use super::{arrays, json};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use sigbank::layout::jbof::{hdf, Creation, Dataset, Item};
+use sigbank::layout::jbof::{Creation, Dataset, Item, hdf};
 use sigbank::query::Expr;
 use sigbank::query::jbof::{Catalog, Hit, Keep, Odd};
 use sigbank::{Error, Result};
@@ -29,7 +29,11 @@ impl JbofDataset {
     }
 
     /// Runs without the GIL, with what is known of the items.
-    fn with_catalog<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&Dataset, &mut Catalog) -> Result<T> + Send) -> PyResult<T> {
+    fn with_catalog<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Dataset, &mut Catalog) -> Result<T> + Send,
+    ) -> PyResult<T> {
         self.run(py, |core| {
             let mut held = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
             let mut catalog = match held.take() {
@@ -213,12 +217,12 @@ impl JbofDataset {
     fn array<'py>(&self, py: Python<'py>, item: &str, name: &str) -> PyResult<Bound<'py, PyTuple>> {
         arrays::read(py, &self.core, item, name)
     }
-    /// Adds an array: what its file does not hold is told. `header` stands before the elements where it is not the core's to write.
+    /// Adds an array: what its file does not hold is told, and its document is given. `header` stands before the elements where it is not the core's to write.
     #[allow(clippy::too_many_arguments)] // The arguments of `Item.add_array`.
     #[pyo3(signature = (item, name, array, metadata, *, fileformat, header, samplerate, subtype, lossy))]
-    fn add_array(
+    fn add_array<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         item: &str,
         name: &str,
         array: &Bound<'_, PyUntypedArray>,
@@ -228,7 +232,7 @@ impl JbofDataset {
         samplerate: Option<u32>,
         subtype: Option<&str>,
         lossy: bool,
-    ) -> PyResult<Option<String>> {
+    ) -> PyResult<(Option<String>, Bound<'py, PyBytes>)> {
         let new = arrays::New {
             name,
             metadata: json::metadata(metadata)?,
@@ -237,7 +241,8 @@ impl JbofDataset {
             subtype: subtype.map(arrays::subtype).transpose()?,
             lossy,
         };
-        arrays::add(py, &self.core, item, new, array, header)
+        let (loss, document) = arrays::add(py, &self.core, item, new, array, header)?;
+        Ok((loss, PyBytes::new(py, &document)))
     }
     /// Adds a copy of a file as an array. `checked` where NumPy found it to be an array already.
     fn add_file(

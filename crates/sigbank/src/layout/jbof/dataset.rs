@@ -239,6 +239,25 @@ impl Dataset {
         Err(Error::not_found(format!("there is no item {name:?}")).at(self.location()))
     }
 
+    /// The item of this name, which is not looked for: where there is none, what is done with it fails as `NotFound`.
+    ///
+    /// # Errors
+    /// `NotFound` for what can be no item's name.
+    ///
+    /// ```
+    /// use sigbank::layout::jbof::{Creation, Dataset};
+    /// let dir = tempfile::tempdir()?;
+    /// let dataset = Dataset::create(&dir.path().join("a"), &Creation::default())?;
+    /// assert_eq!(dataset.item_unseen("x")?.metadata().unwrap_err().code(), sigbank::Code::NotFound);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn item_unseen(&self, name: &str) -> Result<Item> {
+        match names::item(name) {
+            Ok(_) => Ok(Item::new(Arc::clone(&self.0), name)),
+            Err(_) => Err(Error::not_found(format!("there is no item {name:?}")).at(self.location())),
+        }
+    }
+
     /// Adds an empty item: visible in one step, of any number of writers of one name exactly one succeeds. Without a name it
     /// gets a random one (the template is the caller's to apply: [`Dataset::itemformat`]).
     ///

@@ -46,9 +46,12 @@ impl Item {
     /// `NotFound` where the item was deleted.
     pub fn document_text(&self) -> Result<Bytes> {
         documents::text(&*self.inner.store, &self.dir()?.join(ROOT)?).map_err(|e| match e.code() {
-            Code::NotFound => Error::not_found(format!("there is no item {:?}", self.name)).at(self.inner.store.location()),
+            Code::NotFound => self.gone(),
             _ => e,
         })
+    }
+    fn gone(&self) -> Error {
+        Error::not_found(format!("there is no item {:?}", self.name)).at(self.inner.store.location())
     }
     /// Its metadata, an object; numbers that are none (NaN, infinities) are null.
     ///
@@ -95,7 +98,10 @@ impl Item {
     /// # Errors
     /// `NotFound` where there is none; `Corrupt` for a document that is no object or names no file of the item.
     pub fn array(&self, name: &str) -> Result<ArrayEntry> {
-        let missing = || Error::not_found(format!("there is no array {name:?} in the item {:?}", self.name)).at(self.location());
+        let missing = || match self.inner.store.list_dir(self.dir().ok().as_ref()) {
+            Ok(files) if files.is_empty() => self.gone(),
+            _ => Error::not_found(format!("there is no array {name:?} in the item {:?}", self.name)).at(self.location()),
+        };
         names::array(name).map_err(|_| missing())?;
         let path = self.document_path(name)?;
         let text = documents::text(&*self.inner.store, &path).map_err(|e| match e.code() {
@@ -140,6 +146,15 @@ impl Item {
         metadata: &Json,
         kept: Option<&Kept>,
     ) -> Result<ArrayEntry> {
+        self.put_array(name, file, metadata, kept)?;
+        self.array(name)
+    }
+
+    /// As [`Item::add_array_keeping`], without looking at what was written; gives its document.
+    ///
+    /// # Errors
+    /// Those of [`Item::add_array`].
+    pub fn put_array(&self, name: &str, file: &ArrayFile<'_>, metadata: &Json, kept: Option<&Kept>) -> Result<Bytes> {
         let writer = self.inner.writer()?;
         names::array(name)?;
         let file_name = format!("{name}.{}", file.extension());
@@ -148,7 +163,7 @@ impl Item {
             [Some((FILENAME, file_name.as_str().into())), kept.map(|kept| (KEPT, kept.json()))].into_iter().flatten(),
         )?;
         writer.add_array(&self.dir()?, name, &file_name, file, &document)?;
-        self.array(name)
+        Ok(document.into())
     }
 
     /// Deletes an array, in one step for everyone.
