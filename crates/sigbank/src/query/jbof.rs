@@ -273,16 +273,18 @@ impl Catalog {
 
     /// None for a directory that is no item (any more).
     fn look(&self, dataset: &Dataset, looker: &Looker, item: &str, row: Option<usize>) -> Result<Option<Seen>> {
-        let stamp = looker.document(item);
-        if let (Some(row), Some(stamp)) = (row, stamp) {
-            let known = self.odd.get(&row).map(|(digest, _)| *digest).or_else(|| self.table.stamps.get(row).copied());
-            if known == Some(stamp.digest) {
-                return Ok(Some(Seen::Same(row)));
-            }
+        let known = row.and_then(|row| match self.odd.get(&row) {
+            Some((digest, _)) => Some((row, *digest)),
+            None => self.table.stamps.get(row).map(|digest| (row, *digest)),
+        });
+        if let Some((row, known)) = known.filter(|(_, known)| *known != 0)
+            && looker.document(item).is_some_and(|stamp| stamp.digest == known)
+        {
+            return Ok(Some(Seen::Same(row)));
         }
-        let Some(document) = scan::document(dataset, item)? else { return Ok(None) };
+        let Some((document, stamp)) = scan::document(dataset, looker, item)? else { return Ok(None) };
         let field_stamp = row.and_then(|row| self.table.field_stamps.get(row)).copied().unwrap_or(0);
-        Ok(Some(Seen::Read(item.to_owned(), document, stamp.map_or(0, scan::Stamp::kept), field_stamp)))
+        Ok(Some(Seen::Read(item.to_owned(), document, stamp, field_stamp)))
     }
 
     /// A table of what stands and what was read.

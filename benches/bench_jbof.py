@@ -1,0 +1,181 @@
+"""JBOF data sets: `sigbank.jbof` beside the reference package, in one run, alternating.
+
+    python benches/bench_jbof.py                          everything
+    python benches/bench_jbof.py find --items 10000 --repetitions 5
+    python benches/bench_jbof.py million
+
+`find`: items with 4 keys each. The first `find_items` of a fresh process, which opens the data set and gives each item that is found: of the
+reference, of ours without an index (the one that is left for the next program included), and with it; then a second search in the same process.
+`million`: a table of 1,000,000 records, metadata only, kept in a file as the index is: opening it and asking for two keys, beside
+DuckDB on the same file where that is installed, and the memory that the process takes for it. A ratio is the median of the ratios of
+runs that followed each other, with the lowest and highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+# the least ratio to the reference
+TARGETS = {"first, with the index": 20.0, "first, without": 3.0, "again": 3.0}
+INDEX = "__pycache__/sigbank/index.parquet"
+
+SEARCH = """
+import sys, time
+module, path = sys.argv[1:]
+if module == "jbof":
+    import jbof
+else:
+    from sigbank import jbof
+def seconds():
+    start = time.perf_counter()
+    found = [item.metadata for item in dataset().find_items(speaker="s7")]
+    return time.perf_counter() - start, len(found)
+opened = []
+def dataset():
+    if not opened:
+        opened.append(jbof.DataSet(path))
+    return opened[0]
+first, found = seconds()
+again = min(seconds()[0] for _ in range(5))
+print(first, again, found)
+"""
+
+MILLION = """
+import json, sys, time
+from sigbank.query import Table
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) * 1024
+before, start = resident(), time.perf_counter()
+table = Table.open(sys.argv[1])
+opened = time.perf_counter() - start
+found = table.count(sys.argv[2])
+first = time.perf_counter() - start
+start = time.perf_counter()
+table.count(sys.argv[2])
+again = time.perf_counter() - start
+table.find("metadata['nested'].depth == 3")  # Now all is loaded.
+print(json.dumps([opened, first, again, found, len(table), resident() - before, table.memory]))
+"""
+
+DUCKDB = """
+import sys, time, duckdb
+connection = duckdb.connect()
+best = []
+for _ in range(5):
+    start = time.perf_counter()
+    found = connection.execute(sys.argv[2].replace("FILE", "'" + sys.argv[1] + "'")).fetchall()[0][0]
+    best.append(time.perf_counter() - start)
+print(best[0], min(best), found)
+"""
+
+
+def python(program: str, *arguments: str, **environment: str) -> list[float]:
+    """What a fresh process says."""
+    run = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    return [float(word) for word in run.stdout.replace(",", " ").strip("[]\n").split()]
+
+
+def ratio(name: str, pairs: list[tuple[float, float]]) -> None:
+    """One line: how many times the second is faster."""
+    ratios = sorted(theirs / ours for theirs, ours in pairs)
+    theirs, ours = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
+    low = "" if statistics.median(ratios) >= TARGETS[name] else "  BELOW THE TARGET"
+    print(
+        f"  {name:24} reference {theirs:8.1f} ms  ours {ours:8.2f} ms  {statistics.median(ratios):6.1f} times"
+        f" ({ratios[0]:.1f} to {ratios[-1]:.1f}; target {TARGETS[name]:g}){low}"
+    )
+
+
+def find(folder: Path, options: argparse.Namespace) -> None:
+    """The first and the next search."""
+    import jbof  # type: ignore[import-not-found]
+
+    path = folder / "find"
+    dataset = jbof.create_dataset(path, {})
+    for n in range(options.items):
+        dataset.add_item(f"i{n:06}", {"speaker": f"s{n % 50}", "take": str(n), "snr": n / 4, "n": n})
+    print(f"find_items over {options.items} items:")
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in TARGETS}
+    python(SEARCH, "sigbank", str(path))  # Makes the folder of the index, and the root older than the steps of the clock.
+    for _ in range(options.repetitions):
+        theirs = python(SEARCH, "jbof", str(path))
+        (path / INDEX).unlink(missing_ok=True)
+        without = python(SEARCH, "sigbank", str(path))
+        ours = python(SEARCH, "sigbank", str(path))
+        assert theirs[2] == without[2] == ours[2] > 0
+        assert (path / INDEX).exists()
+        measured["first, with the index"].append((theirs[0], ours[0]))
+        measured["first, without"].append((theirs[0], without[0]))
+        measured["again"].append((theirs[1], ours[1]))
+    for name, pairs in measured.items():
+        ratio(name, pairs)
+
+
+def million(folder: Path, options: argparse.Namespace) -> None:
+    """An expression over two keys of a table in a file."""
+    from sigbank.query import Table
+
+    def records() -> Iterator[tuple[str, str]]:
+        for n in range(options.records):
+            metadata: dict[str, Any] = {"snr": n % 997 / 4, "speaker": f"s{n % 101}", "session": n // 1000, "take": f"take {n}"}
+            if n % 100 == 0:
+                metadata["nested"] = {"depth": n % 7}
+            yield f"i{n:07}", json.dumps(metadata)
+
+    path = folder / "million.parquet"
+    Table.from_json(records()).save(path)
+    runs = [python(MILLION, str(path), "snr > 200 and speaker == 's7'") for _ in range(options.repetitions)]
+    opened, first, again, found, count, resident, memory = (statistics.median(column) for column in zip(*runs, strict=True))
+    print(f"{count:.0f} records in {path.stat().st_size / 1e6:.1f} MB:")
+    print(f"  opened in {opened * 1e3:.0f} ms; an expression over two keys, opening included {first * 1e3:.0f} ms, again {again * 1e3:.1f} ms")
+    print(f"  memory with everything loaded {resident / count:.0f} bytes a record ({memory / count:.0f} in the table; target below 1000)")
+    try:
+        import duckdb  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError:
+        return
+    query = "SELECT count(*) FROM FILE WHERE snr > 200 AND speaker = 's7'"
+    theirs = [python(DUCKDB, str(path), query) for _ in range(options.repetitions)]
+    assert theirs[0][2] == found
+    print(f"  DuckDB: first {statistics.median(t[0] for t in theirs) * 1e3:.0f} ms, again {statistics.median(t[1] for t in theirs) * 1e3:.1f} ms")
+
+
+MEASURES: dict[str, Callable[[Path, argparse.Namespace], None]] = {"find": find, "million": million}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"of {', '.join(MEASURES)} [default: all]")
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where to work [default: a temporary folder]")
+    options = parser.parse_args()
+    if unknown := set(options.measures) - set(MEASURES):
+        parser.error(f"no such measure: {', '.join(unknown)}")
+    folder = Path(tempfile.mkdtemp(prefix="bench-jbof-", dir=options.folder))
+    try:
+        for name in options.measures or MEASURES:
+            MEASURES[name](folder, options)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
