@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         )?;
     } else {
         let (shards, records) = match source.layout() {
-            jbof::LAYOUT => ("every array read".into(), text::some(verified.records, "item")),
+            jbof::LAYOUT => (text::some(verified.records, "item"), "every array read".into()),
             _ => (text::some(verified.units, "shard"), text::some(verified.records, "example")),
         };
         let further = if others == 0 { String::new() } else { format!(", {}", text::some(others, "further version")) };

@@ -155,6 +155,9 @@ fn of_items(field: &Field) -> String {
     if let Some(rate) = said("samplerate") {
         kind += &format!(", {} Hz", rate.as_f64().unwrap_or_default());
     }
+    if let Some(n) = said("records").and_then(Value::as_u64) {
+        kind += &format!(", in {}", text::some(n, "item"));
+    }
     if let Some(n) = said("unreadable") {
         kind += &format!(", NOT READABLE: {n}");
     }

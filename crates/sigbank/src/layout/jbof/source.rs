@@ -23,7 +23,8 @@ const UNIT_AFAR: u64 = 4;
 /// A data set seen as [`Source`]: one split `all`, a record for each item, sorted by name, a field for each array name of any item.
 ///
 /// A field whose dtype and shape are those of all items is an array. Of any other (ragged, or missing in some items) the values are
-/// the elements' bytes, of varying length and none where an item lacks it; its metadata tell `ragged`, and the dtype where that is the same.
+/// the elements' bytes, of varying length and none where an item lacks it; its metadata tell `ragged`, the `dtype` where that is the same, in how
+/// many `records` it is where not in all, and how many of it are `unreadable`.
 /// Metadata of a field, each where all of its arrays agree: `samplerate`, and `metadata`, what its documents say.
 ///
 /// Values are what `sigbank.jbof` gives, little-endian: audio as float64 in [-1, 1), npy as stored, mat and (n, 1) audio with the shape that the
@@ -102,6 +103,9 @@ impl Common {
         }
         if let Some(said) = self.metadata.filter(|said| said.as_str() != "{}") {
             metadata.insert("metadata".into(), said.to_value()?);
+        }
+        if !everywhere {
+            metadata.insert("records".into(), self.items.len().into());
         }
         if self.unreadable > 0 {
             metadata.insert("unreadable".into(), self.unreadable.into());
