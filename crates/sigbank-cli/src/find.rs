@@ -7,10 +7,14 @@ use sigbank::Error;
 use sigbank::layout::signal_dataset::RecordMetadata;
 use sigbank::layout::{jbof, sedpack, signal_dataset};
 use sigbank::query::jbof::{Catalog, Keep, Odd};
-use sigbank::query::{Expr, Field, Record};
+use sigbank::query::{Expr, Field, Record, Unknown, near};
 use sigbank::store::local_path;
 use sigbank_format::model::json::Json;
+use std::collections::BTreeSet;
 use std::io::Write;
+
+/// Most keys that are remembered.
+const MOST_KEYS: usize = 4096;
 
 /// Find records by what is said of them: their ids, one a line; no samples are read
 ///
@@ -146,7 +150,7 @@ fn in_jbof(
     catalog.refresh(dataset, expr, 0)?;
     let unknown = catalog.unknown(expr)?.into_iter().map(|unknown| unknown.to_string());
     for warning in catalog.take_warning().into_iter().chain(unknown) {
-        crate::eprintln_quietly(&format!("warning: {}: {}", args.dataset, text::shown(&warning)));
+        warn(args, &warning);
     }
     let mut printer = Printer { args, found: 0, out };
     for hit in catalog.find(expr, Odd::Expr, None)? {
@@ -169,19 +173,55 @@ fn in_jbof(
 fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
     let dataset = args.version.dataset(&args.dataset)?;
     let mut printer = Printer { args, found: 0, out };
+    // What no record has had so far, and what the records have, to tell of a name that was mistyped.
+    let (mut keys, mut names): (BTreeSet<_>, BTreeSet<_>) =
+        (expr.keys().into_iter().collect(), expr.fields().into_iter().collect());
+    let (mut known_keys, mut known_names) = (BTreeSet::new(), BTreeSet::new());
+    let mut all = true;
     'all: for batch in dataset.metadata_batches(0..dataset.len()) {
         for record in batch? {
             if !printer.wants_more() {
+                all = false;
                 break 'all;
             }
             let fields = if expr.needs_fields() { fields(&record) } else { Vec::new() };
+            if !keys.is_empty() && known_keys.len() < MOST_KEYS {
+                record
+                    .metadata
+                    .walk()
+                    .object(|parser, key| {
+                        keys.remove(&*key);
+                        known_keys.insert(key.into_owned());
+                        parser.skip()
+                    })
+                    .map_err(Error::from)?;
+            }
+            for field in &fields {
+                names.remove(field.name.as_str());
+                if known_names.len() < MOST_KEYS {
+                    known_names.insert(field.name.clone());
+                }
+            }
             let told = Record::new(&record.id, &record.metadata).with_fields(&fields);
             if expr.matches(&told)? {
                 printer.tell(&told, || Ok(record.metadata.to_value()?))?;
             }
         }
     }
-    printer.end()
+    printer.end()?;
+    if all && dataset.len() > 0 && known_keys.len() < MOST_KEYS {
+        for (name, is_field, known) in
+            keys.iter().map(|key| (key, false, &known_keys)).chain(names.iter().map(|name| (name, true, &known_names)))
+        {
+            let near = near(name, known.iter().map(String::as_str)).map(str::to_owned);
+            warn(args, &Unknown { name: (*name).to_owned(), is_field, near }.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn warn(args: &Args, message: &str) {
+    crate::eprintln_quietly(&text::shown(&format!("warning: {}: {message}", args.dataset)));
 }
 
 fn fields(record: &RecordMetadata) -> Vec<Field> {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::sigbank;
+use common::{Bench, samples, sigbank, wav};
 use sigbank::format::array::npy;
 use sigbank::format::model::json::Json;
 use sigbank::layout::jbof::{ArrayFile, Creation, Dataset};
@@ -77,4 +77,26 @@ fn an_index_is_written_on_demand() {
     let said = sigbank(&["find", &place, "snr > 4"]);
     assert_eq!((said.code, said.out.as_str()), (0, "take 4\ntake 5\n"));
     assert!(said.err.starts_with(&format!("warning: {place}: {}", index.display())), "{}", said.err);
+}
+
+#[test]
+fn records_of_a_signal_dataset_are_found_too() {
+    let bench = Bench::new();
+    for (name, count, rate) in [("a", 1000, 8000), ("b", 500, 8000), ("c", 300, 44100)] {
+        bench.write(&format!("{name}.wav"), wav(&samples(1, count), 1, rate));
+    }
+    assert_eq!(bench.run(&["publish", "in", "out"]).code, 0);
+    let found = |expression: &str| bench.run(&["find", "out", expression]);
+    assert_eq!(found("sample_rate == 8000").out, "a\nb\n");
+    assert_eq!(found("signal@shape[0] < 1000 and not id == 'c'").out, "b\n");
+    assert_eq!(found("signal@dtype == 'float32' and source endswith '.wav'").out, "a\nb\nc\n");
+    assert_eq!(bench.run(&["find", "out", "--count"]).out, "3\n");
+    assert_eq!(bench.run(&["find", "out", "sample_rate > 0", "--limit", "1"]).out, "a\n");
+    let said = found("sample_rat == 8000 or has(signl)");
+    assert_eq!((said.code, said.out.as_str()), (0, ""));
+    let told: Vec<_> = said.err.lines().map(|line| line.rsplit_once(": ").unwrap().1).collect();
+    assert_eq!(told, ["did you mean \"sample_rate\"?", "did you mean \"signal\"?"]);
+    let told = bench.run(&["find", "out", "id == 'b' and has(signal)", "--json"]).json();
+    assert_eq!(told["fields"]["signal"], serde_json::json!({"dtype": "float32", "shape": [500]}));
+    bench.run(&["find", "out", "--index"]).refused(&["an index is kept beside JBOF data sets only"]);
 }
