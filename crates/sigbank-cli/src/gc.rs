@@ -5,10 +5,11 @@ use crate::place::Storage;
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::layout::signal_dataset::{Deleted, Elsewhere, Garbage, GcOptions, Orphan, gc};
+use sigbank::layout::signal_dataset::{Deleted, Elsewhere, Garbage, GcOptions, Orphan, gc, local_store};
 use sigbank::layout::{Layout, detect};
-use sigbank::store::connect;
+use sigbank::store::{Store, connect, local_path};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Show what nothing names in a signal-dataset's folder, and delete what is old of it
@@ -60,7 +61,10 @@ fn age(given: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let storage = args.storage.options();
-    let store = connect(&args.dataset, &storage)?;
+    let store: Arc<dyn Store> = match local_path(&args.dataset) {
+        Some(folder) => Arc::new(local_store(folder)?),
+        None => connect(&args.dataset, &storage)?,
+    };
     if detect(&*store)? == Some(Layout::Sedpack) {
         return Err(Error::unsupported("this is a Sedpack dataset, and only signal-datasets are looked through for garbage")
             .at(&args.dataset)

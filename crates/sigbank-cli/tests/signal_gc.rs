@@ -123,7 +123,7 @@ fn what_a_version_names_is_kept_however_it_is_found() {
             false => std::fs::write(&path, text.replace("wed", "web")).unwrap(),
         }
         aged(&bench.path("out"));
-        bench.run(&DELETE).refused(&["sigbank/versions/00000002.json"]);
+        bench.run(&DELETE).refused(&[&format!("sigbank/versions/{file}")]);
         std::fs::write(&path, text).unwrap();
         whole();
     }

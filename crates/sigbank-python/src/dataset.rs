@@ -6,7 +6,7 @@ use crate::iterate::BatchIterator;
 use crate::values::descr;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PySlice, PyString, PyTuple, PyType};
 use sigbank::error::Code;
 use sigbank::format::model::FieldType;
 use sigbank::layout::signal_dataset::versions::dataset_at_version;
@@ -37,11 +37,11 @@ pub fn open(
     py: Python<'_>,
     path: PathBuf,
     version: Option<&Bound<'_, PyAny>>,
-    storage_options: Option<StorageOptions>,
+    storage_options: Option<Settings>,
 ) -> PyResult<Dataset> {
     let version = version.map(version_text).transpose()?;
     let address = address(&path)?;
-    let options = storage_options.unwrap_or_default();
+    let options = storage_options.map(|settings| settings.0).unwrap_or_default();
     let open = || -> sigbank::Result<(Arc<dyn Source>, Option<String>)> {
         let Some(version) = &version else { return Ok((sigbank::layout::open_with(&address, &options)?, None)) };
         let dataset = dataset_at_version(&address, Some(version), &options)?;
@@ -68,9 +68,48 @@ pub fn address(path: &Path) -> PyResult<String> {
     Ok(absolute.to_str().unwrap_or(text).to_owned())
 }
 
+/// Settings of a storage service by name. Numbers, truths and paths may be given as such.
+pub struct Settings(pub StorageOptions);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Settings {
+    type Error = PyErr;
+
+    fn extract(value: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let items = value.call_method0("items").map_err(|_| {
+            PyTypeError::new_err(format!("storage_options are settings by name, a mapping; found {}", value.get_type()))
+        })?;
+        let mut settings = StorageOptions::new();
+        for item in items.try_iter()? {
+            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
+            let name: String = name
+                .extract()
+                .map_err(|_| PyTypeError::new_err(format!("storage_options: the name of a setting is text, found {name}")))?;
+            let text = setting(&value).ok_or_else(|| {
+                let kind = value.get_type();
+                PyTypeError::new_err(format!(
+                    "storage_options: {name} is text, a number or True or False; found {value} ({kind})"
+                ))
+            })?;
+            settings.insert(name, text);
+        }
+        Ok(Self(settings))
+    }
+}
+
+/// A setting's value as text.
+fn setting(value: &Bound<'_, PyAny>) -> Option<String> {
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Some(truth.is_true().to_string());
+    }
+    if value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyString>() {
+        return value.str().ok().map(|text| text.to_string());
+    }
+    value.extract::<PathBuf>().ok()?.into_os_string().into_string().ok()
+}
+
 /// A version as it may be given: a number or text.
 fn version_text(version: &Bound<'_, PyAny>) -> PyResult<String> {
-    if version.is_instance_of::<pyo3::types::PyString>() || version.is_instance_of::<pyo3::types::PyInt>() {
+    if version.is_instance_of::<PyString>() || version.is_instance_of::<PyInt>() {
         return Ok(version.str()?.to_string());
     }
     Err(PyTypeError::new_err(format!("a version is a number or text, found {version}")))

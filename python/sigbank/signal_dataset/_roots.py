@@ -39,8 +39,9 @@ def refuse_shard_store(shard_store: ShardStore | None) -> None:
     """ValueError for a container of one's own, which would be ignored otherwise."""
     if shard_store is not None and type(shard_store) is not ArrayRecordShardStore:
         raise ValueError(
-            f"shard_store is a {type(shard_store).__name__}, but records are kept in ArrayRecord files here: "
-            "leave it out, or give an ArrayRecordShardStore"
+            f"shard_store: a {type(shard_store).__name__} is not called here. Every dataset says that its shards are ArrayRecord files, and "
+            "these are written and read without Python. Leave it out; to see or change how objects are kept, give an object_store, a "
+            "class derived from ObjectStore; for files of your own call its write and read yourself"
         )
 
 

@@ -1,11 +1,12 @@
 //! Stores of objects: those that the core reaches by address, and those that are Python objects.
 
 use super::errors::{During, raise};
+use crate::dataset::Settings;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sigbank::format::container::arrayrecord::{self, Decoder, Reader, Writer};
 use sigbank::layout::signal_dataset::{Elsewhere, Options};
-use sigbank::store::{Expected, LocalStore, StorageOptions, Store, Version, connect, local_path};
+use sigbank::store::{Expected, LocalStore, Store, Version, connect, local_path};
 use sigbank::uri::RelPath;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ impl SignalStore {
     /// The store at an address. A local directory is made with `create`; it may be a `mounted` bucket.
     #[staticmethod]
     #[pyo3(signature = (address, options, create=false, mounted=false))]
-    fn connect(py: Python<'_>, address: &str, options: StorageOptions, create: bool, mounted: bool) -> PyResult<Self> {
+    fn connect(py: Python<'_>, address: &str, options: Settings, create: bool, mounted: bool) -> PyResult<Self> {
+        let Settings(options) = options;
         let local = |path| -> sigbank::Result<Arc<dyn Store>> {
             let store = if create { LocalStore::create(path)? } else { LocalStore::open(path)? };
             Ok(Arc::new(if mounted { store.mounted() } else { store }))

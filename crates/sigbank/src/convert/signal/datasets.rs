@@ -1,15 +1,14 @@
 //! Datasets as the records of a new one: those of signal-datasets as they stand, the examples of Sedpack datasets as records.
 
 use super::examples::{AxisNames, Examples, Mapping};
-use super::target::{Put, publication, put};
-use crate::convert::staging::Staging;
+use super::target::{Put, into_new, publication, put};
 use crate::convert::{Progress, SignalTarget};
 use crate::error::{Error, Result};
 use crate::layout::signal_dataset::{
     self, Dataset, Options, PublishedShard, Record, View, copy_shard, publish_views, taken_again, write_shard,
 };
 use crate::layout::{Source, sedpack};
-use crate::store::{LocalStore, Store};
+use crate::store::Store;
 use serde_json::Value;
 use sigbank_format::model::json::Json;
 use std::collections::HashMap;
@@ -305,18 +304,15 @@ fn refer(plan: &DatasetsPlan, dest: &Path, target: &SignalTarget) -> Result<Data
             Origin::Sedpack(..) => return refused("a Sedpack dataset's examples are no records"),
         }
     }
-    let staging = Staging::new(dest)?;
-    let put = {
-        let store: Arc<dyn Store> = Arc::new(LocalStore::create(staging.dir())?);
-        let publication = publication(dest, target, plan.metadata(target)?);
+    let publication = publication(dest, target, plan.metadata(target)?);
+    let put = into_new(dest, |store| {
         let dataset = match &views[..] {
-            [only] => only.publish(&store, &publication, &Options::default())?,
-            all => publish_views(all, &store, &publication, &Options::default())?,
+            [only] => only.publish(store, &publication, &Options::default())?,
+            all => publish_views(all, store, &publication, &Options::default())?,
         };
         let snapshot = dataset.snapshot();
-        Put { records: dataset.len(), shards: snapshot.shard_count, stored_bytes: plan.bytes(), ..Put::new(&dataset, &[]) }
-    };
-    staging.publish()?;
+        Ok(Put { records: dataset.len(), shards: snapshot.shard_count, stored_bytes: plan.bytes(), ..Put::new(&dataset, &[]) })
+    })?;
     plan.report(put, 0, views.len() == 1)
 }
 

@@ -193,6 +193,11 @@ impl SignalPlan {
 /// are named, unless [`SignalOptions::skip_bad`].
 pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<SignalPlan> {
     let endings: Vec<&str> = ENDINGS.into_iter().chain([META, DATA]).collect();
+    if let Some(missing) = folders.iter().find(|folder| !folder.exists()) {
+        return Err(Error::not_found("there is nothing here")
+            .at(missing.display())
+            .remedy("check the path of what is to be published"));
+    }
     let found = scan_for(&endings, folders)?;
     let mut report = PublishReport { litter: found.litter, others: found.others, ..Default::default() };
     let mut bad = Vec::new();
@@ -350,6 +355,10 @@ fn axes(shape: &[usize], audio: bool, chosen: &[String]) -> Result<Vec<String>> 
         if chosen.len() != shape.len() {
             let what = format!("{} axes are named ({}), but the array is {shape:?}", chosen.len(), chosen.join(", "));
             return Err(Error::invalid(what).remedy("name each axis of the arrays, or publish those of one kind at a time"));
+        }
+        if let Some(twice) = chosen.iter().enumerate().find_map(|(at, name)| chosen.iter().take(at).find(|n| *n == name)) {
+            return Err(Error::invalid(format!("two axes are to be called '{twice}'"))
+                .remedy("give each axis a name of its own: --axes time,channel, for example"));
         }
         return Ok(chosen.to_vec());
     }

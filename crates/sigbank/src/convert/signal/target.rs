@@ -4,9 +4,10 @@ use crate::convert::SignalTarget;
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
-    Dataset, Options, Publication, PublishedShard, VersionPublication, Which, publish, publish_version,
+    Dataset, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, publish, publish_version,
 };
-use crate::store::{LocalStore, Store};
+use crate::store::{LocalStore, Store, exists};
+use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::collections::HashSet;
 use std::path::Path;
@@ -71,14 +72,10 @@ pub(in crate::convert) fn put(
 ) -> Result<Put> {
     let Some(version) = &target.version else {
         let publication = publication(dest, target, metadata);
-        let staging = Staging::new(dest)?;
-        let put = {
-            let store: Arc<dyn Store> = Arc::new(LocalStore::create(staging.dir())?);
-            let shards = write(&*store, "")?;
-            Put::new(&publish(&store, &shards, &publication, &Options::default())?, &shards)
-        };
-        staging.publish()?;
-        return Ok(put);
+        return into_new(dest, |store| {
+            let shards = write(&**store, "")?;
+            Ok(Put::new(&publish(store, &shards, &publication, &Options::default())?, &shards))
+        });
     };
     let first = Dataset::open(dest, Options::default())?;
     let newest = first.version(&Which::Latest)?;
@@ -107,6 +104,25 @@ pub(in crate::convert) fn put(
         _ => e,
     })?;
     Ok(Put::new(&publish_version(first.store(), &shards, &publication, &Options::default())?, &shards))
+}
+
+/// Publishes to a new folder: in a hidden one beside it, which gets its name at the end. A mounted bucket renames no folder: there in
+/// place, root last; where that is interrupted, what was written stays, and is taken over by the same again.
+pub(super) fn into_new<T>(dest: &Path, publish: impl FnOnce(&Arc<dyn Store>) -> Result<T>) -> Result<T> {
+    if is_mounted(dest) {
+        let store: Arc<dyn Store> = Arc::new(LocalStore::create(dest)?.mounted());
+        if exists(&*store, &RelPath::parse(ROOT)?)? {
+            return Err(Error::already_exists("a dataset is here already").at(dest.display()).remedy("choose a new folder"));
+        }
+        return publish(&store);
+    }
+    let staging = Staging::new(dest)?;
+    let published = {
+        let store: Arc<dyn Store> = Arc::new(LocalStore::create(staging.dir())?);
+        publish(&store)?
+    };
+    staging.publish()?;
+    Ok(published)
 }
 
 /// Whether a version has none of these ids.

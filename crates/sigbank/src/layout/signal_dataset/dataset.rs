@@ -3,6 +3,7 @@
 use super::batches::Batches;
 use super::digest::Digest;
 use super::documents::{Page, ROOT, Root, Shard, Snapshot};
+use super::mounts;
 use super::objects::{Objects, document};
 use super::read::{Stored, StoredRecord};
 use super::shards::Shards;
@@ -10,7 +11,7 @@ use super::versions::Version;
 use super::{Options, RecordMetadata, SignalSource, View};
 use crate::error::{Code, Error, Result};
 use crate::layout::Verified;
-use crate::store::{LocalStore, Store};
+use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::fmt;
@@ -99,7 +100,7 @@ impl Dataset {
     /// # Errors
     /// `NotFound` where there is none (yet); `Corrupt` for documents that break a rule, are of another format or need a newer reader.
     pub fn open(root: &Path, options: Options) -> Result<Self> {
-        let store = LocalStore::open(root).map_err(|e| match e.code() {
+        let store = mounts::local_store(root).map_err(|e| match e.code() {
             Code::NotFound => nothing().at(root.join(ROOT).display()),
             _ => e,
         })?;

@@ -59,6 +59,7 @@ mod documents;
 mod gc;
 mod guard;
 mod ids;
+mod mounts;
 mod objects;
 mod payload;
 mod publish;
@@ -85,6 +86,7 @@ pub use documents::{
     LAYOUT_VERSION, MIN_READER_VERSION, NEWEST_READER_VERSION, Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot,
 };
 pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
+pub use mounts::{is_mounted, local_store};
 pub use objects::Elsewhere;
 pub use publish::{Publication, publish};
 pub use read::{Stored, StoredRecord};

@@ -10,5 +10,8 @@ class GCSObjectStore(AddressObjectStore):
 
     def __init__(self, client: None = None) -> None:
         if client is not None:
-            raise TypeError("a client of google-cloud-storage is not taken: give credentials by the environment")
+            raise TypeError(
+                f"client: a {type(client).__name__} is not called here, since requests are made without Python. Give credentials by "
+                "the environment; or derive a class from ObjectStore that calls your client, and give that as object_store"
+            )
         super().__init__()

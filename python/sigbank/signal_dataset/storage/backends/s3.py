@@ -85,7 +85,13 @@ class S3ObjectStore(AddressObjectStore):
 
     def __init__(self, client: None = None, *, options: S3Options | None = None) -> None:
         if client is not None:
-            raise TypeError("a boto3 client is not taken: give S3Options, and credentials by the environment or a profile")
+            meta = getattr(client, "meta", None)
+            same = [f"{name}={getattr(meta, name)!r}" for name in ("endpoint_url", "region_name") if getattr(meta, name, None)]
+            raise TypeError(
+                f"client: a {type(client).__name__} is not called here, since requests are made without Python. Give "
+                f"S3Options({', '.join(same) or 'endpoint_url=..., region_name=...'}), and credentials by the environment; or derive "
+                "a class from ObjectStore that calls your client, and give that as object_store"
+            )
         self._s3 = options or S3Options()
         super().__init__(self._s3._settings())
 

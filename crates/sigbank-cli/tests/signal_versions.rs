@@ -1,0 +1,112 @@
+//! Further versions and mounted buckets on the command line, and messages of `publish`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Bench, Said, npy, samples, wav};
+use std::process::Command;
+
+/// Two records, and a version of two more.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.write(&format!("{name}.wav"), wav(&samples(1, 400), 1, 1000));
+        bench.write(&format!("../more/x{name}.wav"), wav(&samples(2, 400), 1, 1000));
+    }
+    done(bench.run(&["publish", "in", "out"]));
+    done(bench.run(&["publish", "more", "out", "--as-version", "june"]));
+    bench
+}
+
+fn done(said: Said) -> Said {
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    said
+}
+
+#[test]
+fn a_version_has_annotations_of_its_own() {
+    let bench = bench();
+    std::fs::write(bench.path("first.csv"), "id,label\na,one\n").unwrap();
+    std::fs::write(bench.path("june.csv"), "id,label\nxa,two\nxb,three\n").unwrap();
+    done(bench.run(&["annotate", "out", "labels", "first.csv"]));
+    let said = done(bench.run(&["annotate", "out", "labels", "june.csv", "--version", "june", "--json"])).json();
+    assert_eq!((said["version"].as_u64(), &said["statuses"]["success"]), (Some(1), &2.into()));
+    done(bench.run(&["annotate", "out", "more", "june.csv", "--version", "1"]));
+    bench.run(&["annotate", "out", "x", "first.csv", "--version", "june"]).refused(&[
+        "first.csv",
+        "line 2",
+        "there is no record 'a'",
+    ]);
+    bench.run(&["annotate", "out", "x", "first.csv", "--version", "9"]).refused(&["there is no version 9", "sigbank snapshots"]);
+    bench
+        .run(&["annotate", "out", "labels", "june.csv", "--version", "1", "--publication-id", "p"])
+        .refused(&["there is an annotation set 'labels' already", "another name"]);
+    let sets = |args: &[&str]| {
+        let said = done(bench.run(&[&["info", "out", "--json"], args].concat())).json();
+        said["annotations"].as_array().unwrap().iter().map(|set| set["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((sets(&[]), sets(&["--version", "june"])), (vec!["labels".into()], vec!["labels".to_owned(), "more".into()]));
+    done(bench.run(&["check", "out"]));
+    let object =
+        std::fs::read_dir(bench.path("out/sigbank/versions/00000001/annotations/sets/more")).unwrap().next().unwrap().unwrap();
+    std::fs::remove_dir_all(object.path().join("objects")).unwrap();
+    bench.run(&["check", "out"]).refused(&["versions/00000001/annotations/sets/more"]);
+    std::fs::remove_dir_all(bench.path("out/sigbank/versions/00000001/annotations")).unwrap();
+    // A copy has them; one that was annotated since is not overwritten.
+    done(bench.run(&["cp", "out", "copy"]));
+    done(bench.run(&["annotate", "copy", "theirs", "june.csv", "--version", "1"]));
+    bench.run(&["sync", "out", "copy"]).refused(&["has an annotation set that the source has not", "help: ", "sigbank sync"]);
+}
+
+#[test]
+fn a_gap_is_told_with_what_to_do() {
+    let bench = bench();
+    done(bench.run(&["publish", "in", "out", "--as-version", "july"]));
+    std::fs::remove_file(bench.path("out/sigbank/versions/00000001.json")).unwrap();
+    let words = ["out/sigbank/versions/00000001.json", "version 2 is there, and version 1 before it is missing", "restore"];
+    for args in
+        [&["publish", "in", "out", "--as-version", "x"][..], &["snapshots", "out"], &["cp", "out", "copy"], &["gc", "out"]]
+    {
+        bench.run(args).refused(&words);
+    }
+    // What readers see without a version is whole.
+    done(bench.run(&["ls", "out"]));
+}
+
+#[test]
+fn wrong_words_are_told_once_and_with_help() {
+    let bench = Bench::new();
+    bench.write("a.npy", npy("<f4", &[4, 2], &[0; 32]));
+    let refused = |args: &[&str], words: &[&str]| {
+        let said = bench.run(args);
+        said.refused(words);
+        assert!(said.err.contains("help: "), "{}", said.err);
+        // No path is told twice.
+        assert_eq!(said.err.matches(words[0]).count(), 1, "{}", said.err);
+    };
+    refused(&["publish", "no-such", "out"], &["no-such", "check the path of what is to be published"]);
+    refused(&["publish", "in", "out", "--axes", "time,time"], &["two axes are to be called 'time'", "--axes"]);
+    refused(&["publish", "in", "out", "--axes", "time"], &["1 axes are named (time)"]);
+    assert!(bench.left().is_empty());
+}
+
+/// A mounted bucket: nothing is linked or renamed, annotations are refused.
+#[test]
+fn mounted_buckets_are_what_the_environment_says() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 400), 1, 1000));
+    let roots = format!("/elsewhere:{}", bench.path("mnt").display());
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sigbank"));
+        Said::from(command.args(args).current_dir(bench.path("")).env("SIGNAL_DATASET_MOUNT_ROOTS", &roots).output().unwrap())
+    };
+    std::fs::create_dir(bench.path("mnt")).unwrap();
+    done(run(&["publish", "in", "mnt/out"]));
+    run(&["publish", "in", "mnt/out"]).refused(&["a dataset is here already", "new folder"]);
+    std::fs::write(bench.path("l.csv"), "id,label\na,one\n").unwrap();
+    run(&["annotate", "mnt/out", "labels", "l.csv"]).refused(&["compare-and-swap", "mounted bucket"]);
+    assert!(!bench.path("mnt/out/annotations").exists());
+    done(run(&["check", "mnt/out"]));
+    // Elsewhere, and without the variable, it is a folder like others.
+    done(bench.run(&["annotate", "mnt/out", "labels", "l.csv"]));
+}
