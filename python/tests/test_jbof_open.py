@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import sigbank
 from jbof_cases import needs_reference, ours, reference, same
 from sigbank import errors
 
+PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
 SINE = np.sin(np.arange(4000) / 20) / 2
 NPY = {
     "i4": np.arange(-3, 3, dtype="<i4"),
@@ -220,3 +224,28 @@ def test_damage_names_item_and_array(tmp_path: Path) -> None:
         list(dataset.batches("all", 2, fields=["mic"]))
     with pytest.raises(errors.CorruptError, match=r'item "take [24]"'):
         dataset.verify()
+
+
+def test_a_data_set_in_a_bucket_and_an_archive_there(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    fill(ours, tmp_path / "d")
+    archive = shutil.make_archive(str(tmp_path / "z"), "zip", tmp_path, "d")
+    settings = {"access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1", "endpoint": s3_server["endpoint"]}
+    root = f"s3://{s3_server['bucket']}/jbof/{tmp_path.name}"
+    options = [word for key, value in settings.items() for word in ("--dst-option", f"{key}={value}")]
+    subprocess.run([PROGRAM, "cp", str(tmp_path / "d"), f"{root}/d", *options], check=True, timeout=120, capture_output=True)
+    boto3 = pytest.importorskip("boto3")
+    client = boto3.client(
+        "s3", endpoint_url=s3_server["endpoint"], aws_access_key_id="testing", aws_secret_access_key="testing", region_name="us-east-1"
+    )
+    client.upload_file(archive, s3_server["bucket"], f"jbof/{tmp_path.name}/z.zip")
+    folder = sigbank.open(tmp_path / "d")
+    for address in [f"{root}/d", f"{root}/z.zip"]:
+        dataset = sigbank.open(address, storage_options=settings)
+        assert (dataset.layout, dataset.path, dataset.ids(), dataset.root_digest) == ("jbof", address, folder.ids(), folder.root_digest)
+        (batch,) = pickle.loads(pickle.dumps(dataset)).batches("all", 6)
+        for n in range(6):
+            for name, value in folder[n].items():
+                same(batch[name][n], value)
+        assert dataset.verify()[1:] == folder.verify()[1:]
+    with pytest.raises(errors.UnsupportedError, match="no dataset of a known layout"):
+        sigbank.open(root, storage_options=settings)
