@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,61 @@ def test_item_formats_that_are_refused(tmp_path: Path, template: str) -> None:
     with pytest.raises((TypeError, KeyError)):
         dataset.add_item(metadata={"a": [1], "b": 3})
     assert names(dataset.all_items()) == []
+
+
+def test_item_formats_of_the_core_are_pythons() -> None:
+    """Random templates on random metadata: the core's names are those of `str.format`, and what that refuses is refused."""
+    from sigbank._native import jbof_item_name
+    from sigbank.jbof._names import from_template
+
+    rng = random.Random(5)
+    texts = ["", "ann", "é", "a'b", 'q"', "\U0001d11e", "tab\t", "\u0301x", "\xa0", "\u200b"]
+
+    def value(depth: int = 0) -> Any:
+        kind = rng.randrange(9 if depth < 2 else 6)
+        if kind < 2:
+            return rng.choice([0, 1, -1, 7, -42, 999, 1000, 123456789, -(2**63), 10**22, 2**70, rng.randrange(-(10**6), 10**6)])
+        if kind < 4:
+            exact = rng.choice([0.0, -0.0, 0.5, 1.0, -2.5, 1e-5, 1e-4, 1e16, 1e22, 123456.789, 9.995, 5e-324, 1.7e308, 0.1])
+            return rng.choice([exact, float(f"{rng.uniform(-1, 1) * 10 ** rng.randrange(-8, 20):.12g}")])
+        if kind < 6:
+            return rng.choice([rng.choice(texts), True, False, None])
+        if kind < 8:
+            return [value(depth + 1) for _ in range(rng.randrange(3))]
+        return {key: value(depth + 1) for key in sorted(rng.sample(["k", "x y", "é"], 2))}  # As the documents have them.
+
+    def spec() -> str:
+        parts = [
+            rng.choice(["", "", "<", ">", "^", "=", "*<", "0>", "é^", "0=", "x="]),
+            rng.choice(["", "", "", "+", "-", " "]),
+            rng.choice(["", "", "", "", "z"]),
+            rng.choice(["", "", "", "#"]),
+            rng.choice(["", "", "0"]),
+            rng.choice(["", "", "5", "12", "{w}"]),
+            rng.choice(["", "", "", ",", "_"]),
+            rng.choice(["", "", ".0", ".1", ".3", ".10", ".{p}"]),
+            rng.choice(["", "", "", *"sdbcoxXneEfFgG%q"]),
+        ]
+        return "".join(parts)
+
+    made = refused = 0
+    for _ in range(40_000):
+        metadata = {"a": value(), "b": value(), "w": rng.randrange(12), "p": rng.randrange(5)}
+        name = rng.choice(["a", "a", "b", "a[0]", "a[k]", "b[x y]", "a[1][0]", "w", "missing", "b[-1]"])
+        template = f"{rng.choice(['', '{{', 'x'])}{{{name}{rng.choice(['', '', '', '!r', '!s', '!a'])}{rng.choice([':', '']) and ':' + spec()}}}"
+        try:
+            expected = template.format(**metadata)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError):
+            refused += 1
+            with pytest.raises(TypeError):
+                jbof_item_name(template, metadata)
+            with pytest.raises((TypeError, KeyError)):
+                from_template(template, metadata)
+            continue
+        made += 1
+        assert jbof_item_name(template, metadata) == expected, (template, metadata)
+        assert from_template(template, metadata) == expected
+    assert made > 5000 and refused > 5000
 
 
 @pytest.mark.parametrize("module", MODULES)

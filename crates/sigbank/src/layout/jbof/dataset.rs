@@ -3,6 +3,7 @@
 use super::documents::{self, ITEMFORMAT};
 use super::hdf::HdfStore;
 use super::item::Item;
+use super::itemformat::item_name;
 use super::write::{self, Writer};
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use sigbank_format::model::json::Json;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a new data set is made with.
 #[derive(Debug, Clone)]
@@ -45,6 +46,7 @@ pub(super) struct Inner {
     pub(super) root: Option<PathBuf>,
     pub(super) writer: Option<Writer>,
     pub(super) hdf: Option<Arc<HdfStore>>,
+    template: OnceLock<Option<String>>,
 }
 
 impl Dataset {
@@ -83,7 +85,7 @@ impl Dataset {
     pub fn of_hdf(store: HdfStore) -> Result<Self> {
         let store = Arc::new(store);
         let hdf = Some(Arc::clone(&store));
-        Ok(Self(Arc::new(Inner { store, root: None, writer: None, hdf })))
+        Ok(Self(Arc::new(Inner { store, root: None, writer: None, hdf, template: OnceLock::new() })))
     }
     /// Opens the data set in a zip archive of its directory to read it, without unpacking.
     ///
@@ -96,7 +98,11 @@ impl Dataset {
     fn opened(store: Arc<dyn Store>, root: Option<PathBuf>) -> Result<Self> {
         let found = exists(&*store, &RelPath::parse(ROOT)?)?;
         let location = store.location();
-        if found { Ok(Self(Arc::new(Inner { store, root, writer: None, hdf: None }))) } else { Err(nothing().at(location)) }
+        if found {
+            Ok(Self(Arc::new(Inner { store, root, writer: None, hdf: None, template: OnceLock::new() })))
+        } else {
+            Err(nothing().at(location))
+        }
     }
 
     /// Opens the data set in a directory to read and write it, and puts right what killed processes left.
@@ -108,7 +114,7 @@ impl Dataset {
         let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable)?;
         writer.recover_all()?;
         let (store, root) = (Arc::clone(&read.0.store), read.0.root.clone());
-        Ok(Self(Arc::new(Inner { store, root, writer: Some(writer), hdf: None })))
+        Ok(Self(Arc::new(Inner { store, root, writer: Some(writer), hdf: None, template: OnceLock::new() })))
     }
 
     /// Creates an empty data set and opens it to write. It is visible as a whole.
@@ -194,6 +200,15 @@ impl Dataset {
         }
     }
 
+    /// As [`Dataset::itemformat`]. Nobody changes it later, so that it is read once.
+    fn template(&self) -> Result<Option<&str>> {
+        if let Some(template) = self.0.template.get() {
+            return Ok(template.as_deref());
+        }
+        let template = self.itemformat()?;
+        Ok(self.0.template.get_or_init(|| template).as_deref())
+    }
+
     /// The names of the items, sorted. Costs a listing, and a look for each directory.
     ///
     /// # Errors
@@ -258,20 +273,23 @@ impl Dataset {
         }
     }
 
-    /// Adds an empty item: visible in one step, of any number of writers of one name exactly one succeeds. Without a name it
-    /// gets a random one (the template is the caller's to apply: [`Dataset::itemformat`]).
+    /// Adds an empty item: visible in one step, of any number of writers of one name exactly one succeeds. Without a name the
+    /// [`itemformat`](Dataset::itemformat) gives it one ([`item_name`]), or where there is none, it is a random one.
     ///
     /// # Errors
     /// `ReadOnly` for a data set that was opened to read; `AlreadyExists` where the name is taken; `Invalid` for a name that is not one path
     /// component and for metadata that are no object or hold a key of the layout's own.
     pub fn add_item(&self, name: Option<&str>, metadata: &Json) -> Result<Item> {
         let writer = self.writer()?;
-        let random;
+        let made;
         let name = match name {
             Some(name) => name,
             None => {
-                random = uuid::Uuid::new_v4().to_string();
-                &random
+                made = match self.template()? {
+                    Some(template) => item_name(template, metadata)?,
+                    None => uuid::Uuid::new_v4().to_string(),
+                };
+                &made
             }
         };
         writer.add_item(&names::item(name)?, &documents::write(metadata, [])?)?;
