@@ -396,6 +396,29 @@ def test_litter(tmp_path: Path) -> None:
         assert [name for name, _ in again["i"].all_arrays()] == ["x"]
 
 
+def test_symbolic_links(tmp_path: Path) -> None:
+    """J14: those that lead to an item of the data set are items, those that lead out are told when they are read, the rest is nothing."""
+    dataset = ours.create_dataset(tmp_path / "set")
+    dataset.add_item("a", {"n": 1}).add_array("x", [1, 2])
+    ours.create_dataset(tmp_path / "other").add_item("b", {"n": 2}).add_array("x", [3])
+    for name, target in (
+        ("inner", "a"),
+        ("absolute", tmp_path / "set/a"),
+        ("out", tmp_path / "other/b"),
+        ("dangling", "nowhere"),
+        ("parent", ".."),
+    ):
+        (tmp_path / "set" / name).symlink_to(target)
+    (tmp_path / "set/a/y.npy").symlink_to(tmp_path / "other/b/x.npy")
+    (tmp_path / "set/a/y.json").write_text('{"_filename": "y.npy"}')
+    found = ours.DataSet(tmp_path / "set")
+    assert [item.name for item in found.all_items()] == ["a", "absolute", "inner", "out"]
+    assert found["inner"].metadata == {"n": 1} and found["absolute"].x.tolist() == [1, 2]
+    for read in (lambda: found["out"].metadata, lambda: found["out"].x, lambda: found["a"].y, found.calculate_hash):
+        with pytest.raises(TypeError, match="symbolic link leads out"):
+            read()
+
+
 def test_moved_data_sets_and_old_paths(tmp_path: Path) -> None:
     """J07."""
     dataset = ours.create_dataset(tmp_path / "d")

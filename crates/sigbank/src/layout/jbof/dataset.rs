@@ -209,6 +209,15 @@ impl Dataset {
         Ok(self.0.template.get_or_init(|| template).as_deref())
     }
 
+    /// Whether a directory has a document. One that a symbolic link leads to out of the data set is an item that cannot be read: whoever asks it for
+    /// anything is told, and the others are not kept from being read.
+    fn is_item(&self, path: &RelPath) -> Result<bool> {
+        match exists(&*self.0.store, &path.join(ROOT)?) {
+            Err(e) if e.code() == Code::Invalid => Ok(true),
+            other => other,
+        }
+    }
+
     /// The names of the items, sorted. Costs a listing, and a look for each directory.
     ///
     /// # Errors
@@ -218,7 +227,7 @@ impl Dataset {
         for entry in self.0.store.list_dir(None)? {
             if let DirEntry::Dir(path) = entry
                 && !names::is_hidden(path.as_str())
-                && exists(&*self.0.store, &path.join(ROOT)?)?
+                && self.is_item(&path)?
             {
                 found.push(path.as_str().to_owned());
             }
@@ -239,7 +248,7 @@ impl Dataset {
     /// Those of the store.
     pub fn has_item(&self, name: &str) -> Result<bool> {
         match names::item(name) {
-            Ok(path) => exists(&*self.0.store, &path.join(ROOT)?),
+            Ok(path) => self.is_item(&path),
             Err(_) => Ok(false),
         }
     }

@@ -1,7 +1,7 @@
 //! The JSON documents: what the layout keeps in them beside the user's own keys.
 
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::store::{Store, over, zeroed};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -18,7 +18,21 @@ pub(super) const KEPT: &str = "_sigbank";
 
 /// A document's bytes.
 pub(super) fn text(store: &dyn Store, path: &RelPath) -> Result<Bytes> {
-    store.get_at_most(path, Limits::default().max_bytes).map_err(|e| e.at(store.locate(path)))
+    let most = Limits::default().max_bytes;
+    let read = || -> Result<Bytes> {
+        if store.capabilities().round_trip > 0 {
+            return store.get_at_most(path, most);
+        }
+        // Opened once.
+        let file = store.open_read(path)?;
+        if file.size() > most {
+            return Err(over(file.size(), most));
+        }
+        let mut bytes = zeroed(file.size())?;
+        file.read_at(0, &mut bytes)?;
+        Ok(bytes.into())
+    };
+    read().map_err(|e| e.at(store.locate(path)))
 }
 
 /// An object of a document.
