@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import sedpack.io as reference
 
+from servers.client import Control
 from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 
 boto3 = pytest.importorskip("boto3")
@@ -135,18 +137,23 @@ def test_recordings_are_packed_into_a_bucket_or_nothing_is(tmp_path: Path, s3_se
 
 
 @pytest.mark.parametrize("verb", ["merge", "recompress"])
-def test_a_killed_run_shows_nothing_and_the_next_one_does_it(verb: str, tmp_path: Path, s3_server: dict[str, str]) -> None:
-    source, dice = make(tmp_path / "source", range(200)), random.Random(5)
-    killed = unfinished = 0
-    for turn in range(4):
+def test_a_killed_run_shows_nothing_and_the_next_one_does_it(
+    verb: str, tmp_path: Path, s3_server: dict[str, str], s3_proxy: Control
+) -> None:
+    source, dice = make(tmp_path / "source", range(120)), random.Random(5)
+    s3_proxy.set({"fault": "delay", "ms": 15, "method": "PUT"})
+    slow = {**s3_server, "endpoint": s3_proxy.endpoint}
+    unfinished = 0
+    for _ in range(3):
         address = address_in(s3_server)
         arguments = (verb, source, address, *(["--compression", "GZIP"] if verb == "recompress" else []))
-        for _ in range(2):
-            process = subprocess.Popen(command(s3_server, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            time.sleep(0.1 + dice.random() * 0.5)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            killed += process.returncode == -signal.SIGKILL
+        # Killed when it has put some shards: 30 there are, and lists and a root after them.
+        enough = dice.randrange(1, 25)
+        process = subprocess.Popen(command(slow, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while process.poll() is None and len(objects(s3_server, address)) < enough:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
         there = objects(s3_server, address)
         unfinished += bool(there) and "dataset_info.json" not in there
         if "dataset_info.json" not in there:
@@ -155,15 +162,17 @@ def test_a_killed_run_shows_nothing_and_the_next_one_does_it(verb: str, tmp_path
                 assert said.returncode == 1 and "such a list already" in said.stderr  # Killed between its lists and its root.
                 continue
             assert said.returncode == 0, said.stderr
-        assert numbers(fetched(s3_server, address, tmp_path / f"back{turn}")) == [*range(200)]
-    assert killed and unfinished, (killed, unfinished)
+        made = Dataset(address, storage_options=options_of(s3_server))
+        made.check()
+        assert [int(one["n"]) for one in made.as_numpy_iterator(split="train", repeat=False, shuffle=0)] == [*range(120)]
+    assert unfinished, "none was killed in time"
     if verb == "merge":
         # Two of the same destination at once: one makes it, or both say the same.
         address = address_in(s3_server)
         both = [subprocess.Popen(command(s3_server, verb, source, address), stderr=subprocess.PIPE, text=True) for _ in range(2)]
         said = [process.communicate()[1] for process in both]
         assert any(process.returncode == 0 for process in both), said
-        assert numbers(fetched(s3_server, address, tmp_path / "both")) == [*range(200)]
+        assert numbers(fetched(s3_server, address, tmp_path / "both")) == [*range(120)]
 
 
 def test_what_names_no_place_is_told(tmp_path: Path, s3_server: dict[str, str]) -> None:
@@ -176,3 +185,38 @@ def test_what_names_no_place_is_told(tmp_path: Path, s3_server: dict[str, str]) 
     assert inside.returncode == 1 and "lies in one" in inside.stderr, inside.stderr
     twice = run(s3_server, "merge", address, f"{address}/", address_in(s3_server))
     assert twice.returncode == 1 and "given twice" in twice.stderr, twice.stderr
+
+
+def test_a_profile_of_the_files_gives_what_the_environment_does_not(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source, address = make(tmp_path / "source", range(4)), address_in(s3_server)
+    (tmp_path / ".aws").mkdir()
+    credentials = tmp_path / ".aws/credentials"
+    credentials.write_text("[lab]\naws_access_key_id = testing\naws_secret_access_key = testing\n")
+    (tmp_path / ".aws/config").write_text(
+        f"[profile lab]\nregion = us-east-1\nendpoint_url = {s3_server['endpoint']}\n[profile by-role]\nrole_arn = arn:aws:iam::1:role/x\n"
+    )
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+    def copied(to: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**plain, "HOME": str(tmp_path), **variables}
+        return subprocess.run([PROGRAM, "cp", str(source), to, *options], env=environment, capture_output=True, text=True, timeout=60)
+
+    by_variable = copied(address, AWS_PROFILE="lab")
+    assert by_variable.returncode == 0, by_variable.stderr
+    assert numbers(fetched(s3_server, address, tmp_path / "back")) == [*range(4)]
+    # An option comes before the environment, which has another's keys and no endpoint that answers.
+    wrong = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_SESSION_TOKEN": "z", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    by_option = copied(address_in(s3_server), "--dst-option", "profile=lab", **wrong)
+    assert by_option.returncode == 0, by_option.stderr
+    for name, words in [("nobody", 'no profile "nobody"'), ("by-role", "aws configure export-credentials --profile by-role")]:
+        refused = copied(address_in(s3_server), AWS_PROFILE=name)
+        assert refused.returncode == 1 and words in refused.stderr, refused.stderr
+    # The environment's keys come before a profile that it names itself.
+    credentials.write_text("[lab]\naws_access_key_id = half\n")
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1"}
+    named = copied(address_in(s3_server), AWS_PROFILE="lab", AWS_ENDPOINT_URL=s3_server["endpoint"], **keys)
+    assert named.returncode == 0, named.stderr
+    # What the profile says beside them is taken.
+    credentials.write_text("")
+    mixed = copied(address_in(s3_server), AWS_PROFILE="lab", **keys)
+    assert mixed.returncode == 0, mixed.stderr

@@ -189,8 +189,8 @@ fn no_answer_to_another_question_is_taken_for_data() {
         let ranged = || store.get_ranges(&p("x"), &[100..200]);
         assert_eq!(ranged().unwrap()[0], content[100..200]);
         proxy.set(json!({"fault": "ignore_range"}));
-        fails(ranged(), Code::Unsupported, &["/x", "the whole object came where a range was asked for"]);
-        fails(stream(&store, "x"), Code::Unsupported, &["/x"]);
+        fails(ranged(), Code::Storage, &["/x", "the whole object came where a range was asked for"]);
+        fails(stream(&store, "x"), Code::Storage, &["/x"]);
         assert!(store.get(&p("x")).unwrap() == content, "the whole object is what was asked for there");
         proxy.set(json!({"fault": "wrong_range", "shift": 7}));
         fails(ranged(), Code::Storage, &["/x", "came where 100..200 were asked for"]);

@@ -168,6 +168,20 @@ fn reading_costs_its_own_bytes_and_little_more() {
     assert_eq!(store.get_at_most(&path, 1000).unwrap_err().code(), Code::Limit);
     let after = store.requests();
     assert!(after.get - before.get == 1 && after.received - before.received < 8 * MB);
+    // A stream reads ahead no more than all of them may hold, but always one piece.
+    let little = proxy.store(server, &plain.location(), &[("read_ahead", "8MiB")]);
+    let [file_a, file_b] = [(); 2].map(|()| little.open_sized(&path, len).unwrap());
+    let before = little.requests().get;
+    let (mut a, mut b) = (file_a.stream(), file_b.stream());
+    let mut piece = vec![0; 8 << 20];
+    a.read_exact(&mut piece).unwrap();
+    assert!(little.requests().get - before == 1 && piece == content[..8 << 20]);
+    b.read_exact(&mut piece).unwrap();
+    assert!(little.requests().get - before == 2 && piece == content[..8 << 20]);
+    drop(a);
+    let mut rest = Vec::new();
+    b.read_to_end(&mut rest).unwrap();
+    assert!(rest == content[8 << 20..]);
     // What is dropped is given up.
     proxy.set(json!({"fault": "hang"}));
     drop(file.clone().start_ranges(&[0..5]));

@@ -15,7 +15,7 @@ use object_store::azure::MicrosoftAzure;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,8 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) counters: Arc<Counters>,
     clients: PerProcess<RwLock<Client>>,
+    /// Bytes that streams have fetched, or are fetching, and that nobody has read yet.
+    pub(super) held: Arc<AtomicU64>,
     /// The bucket is known to be there, so that a missing object is one.
     pub(super) bucket_seen: AtomicBool,
 }
@@ -61,16 +63,19 @@ impl Inner {
     pub(super) fn new(address: &str, options: &StorageOptions) -> Result<Self> {
         let mut settings = Settings::new(address, options)?;
         settings.use_endpoint(match settings.service {
-            Service::S3 => s3::endpoint(),
+            Service::S3 => s3::endpoint(&settings)?,
             Service::Gcs => gcs::endpoint(),
             Service::Azure => azure::endpoint(),
             Service::Http => None,
         })?;
-        if settings.service == Service::S3 {
-            s3::check_environment()?;
-        }
         settings.wire.allow_http |= settings.service == Service::Azure && azure::emulated(&settings);
-        let inner = Self { settings, counters: Arc::default(), clients: PerProcess::new(), bucket_seen: AtomicBool::new(false) };
+        let inner = Self {
+            settings,
+            counters: Arc::default(),
+            clients: PerProcess::new(),
+            held: Arc::default(),
+            bucket_seen: AtomicBool::new(false),
+        };
         inner.client()?;
         Ok(inner)
     }
@@ -151,7 +156,6 @@ pub(super) struct Tries<'a> {
     pub(super) doubtful: bool,
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 impl<'a> Tries<'a> {
@@ -178,7 +182,7 @@ impl<'a> Tries<'a> {
             self.renewed = true;
             return self.inner.renew();
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.count.min(12)).min(LONGEST_PAUSE);
+        let pause = settings.retry_pause.saturating_mul(1 << self.count.min(13).saturating_sub(1)).min(LONGEST_PAUSE);
         // Half of it by chance, so that many who failed together do not come back together.
         tokio::time::sleep(asked.max(pause.mul_f64(0.5 + 0.5 * chance()))).await;
         Ok(())

@@ -127,7 +127,7 @@ impl Failure {
         }
         if self.no_credentials() {
             return Error::storage(format!("no credentials were found, and this machine's metadata service gives none: {told}"))
-                .remedy("set the service's environment variables or storage options (for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles in files are not read), or anonymous=true for public data");
+                .remedy("set the service's environment variables or storage options (for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE), or anonymous=true for public data");
         }
         if let Some(wire) = &seen.wire {
             let remedy = match seen.timed_out {

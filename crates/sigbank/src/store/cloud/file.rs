@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, OnceLock};
 
@@ -134,7 +135,7 @@ impl StoreFile for Handle {
     fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
         let (current, pieces) = match self.0.first.take() {
             Some(Beginning::Here(bytes)) => (bytes, VecDeque::new()),
-            Some(Beginning::Arriving(bytes, started)) => (Bytes::new(), VecDeque::from([(bytes, started)])),
+            Some(Beginning::Arriving(bytes, started, held)) => (Bytes::new(), VecDeque::from([(bytes, started, held)])),
             None => (Bytes::new(), VecDeque::new()),
         };
         let next = if current.is_empty() && pieces.is_empty() { 0 } else { self.0.first.len() };
@@ -159,20 +160,41 @@ impl Pending for InFlight {
     }
 }
 
+/// Bytes that a stream fetches and has not handed on.
+pub(super) struct Held {
+    all: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Held {
+    /// So many, where all together are not too many or there must be some.
+    pub(super) fn some(inner: &Inner, bytes: u64, needed: bool) -> Option<Self> {
+        let before = inner.held.fetch_add(bytes, Ordering::Relaxed);
+        let held = Self { all: Arc::clone(&inner.held), bytes };
+        (needed || before.saturating_add(bytes) <= inner.settings.read_ahead).then_some(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// The object from its start to its end. Bytes are handed on as they arrive, while the next pieces are under way.
 struct Stream {
     file: Arc<CloudFile>,
     /// Where the piece begins that is asked for next, and what the reader gets next.
     next: u64,
     given: u64,
-    pieces: VecDeque<(Receiver<Bytes>, Started<()>)>,
+    pieces: VecDeque<(Receiver<Bytes>, Started<()>, Held)>,
     current: Bytes,
     failed: Option<Error>,
 }
 
 impl Stream {
     fn fill(&mut self) -> Result<()> {
-        if self.pieces.iter().any(|(_, piece)| !piece.is_here()) {
+        if self.pieces.iter().any(|(_, piece, _)| !piece.is_here()) {
             // A forked child asks for the rest itself.
             self.pieces.clear();
             self.next = self.given + self.current.len() as u64;
@@ -180,14 +202,16 @@ impl Stream {
         while self.current.is_empty() {
             while self.next < self.file.size && self.pieces.len() < AHEAD {
                 let piece = self.next..(self.next + PIECE).min(self.file.size);
+                let Some(held) = Held::some(&self.file.inner, piece.end - piece.start, self.pieces.is_empty()) else { break };
                 self.next = piece.end;
-                self.pieces.push_back(self.begin(piece)?);
+                let (bytes, started) = self.begin(piece)?;
+                self.pieces.push_back((bytes, started, held));
             }
-            let Some((arriving, _)) = self.pieces.front() else { return Ok(()) };
+            let Some((arriving, ..)) = self.pieces.front() else { return Ok(()) };
             match arriving.recv() {
                 Ok(bytes) => self.current = bytes,
                 Err(_) => match self.pieces.pop_front() {
-                    Some((_, piece)) => piece.wait()?,
+                    Some((_, piece, _held)) => piece.wait()?,
                     None => return Ok(()),
                 },
             }

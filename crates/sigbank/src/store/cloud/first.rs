@@ -1,7 +1,7 @@
 //! The first bytes of an object, which come with the answer that tells its size.
 
 use super::client::Inner;
-use super::file::{CloudFile, Handle};
+use super::file::{CloudFile, Handle, Held};
 use super::read::{self, PIECE, Want, joined};
 use super::runtime::{self, Started};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The first bytes, as they arrive or all of them.
 pub(super) enum Beginning {
-    Arriving(Receiver<Bytes>, Started<()>),
+    Arriving(Receiver<Bytes>, Started<()>, Held),
     Here(Bytes),
 }
 
@@ -28,8 +28,8 @@ pub(super) struct First {
 }
 
 impl First {
-    fn new(len: u64, bytes: Receiver<Bytes>, started: Started<()>) -> Self {
-        Self { len, process: std::process::id(), beginning: Mutex::new(Some(Beginning::Arriving(bytes, started))) }
+    fn new(len: u64, bytes: Receiver<Bytes>, started: Started<()>, held: Held) -> Self {
+        Self { len, process: std::process::id(), beginning: Mutex::new(Some(Beginning::Arriving(bytes, started, held))) }
     }
     /// How many they are.
     pub(super) fn len(&self) -> u64 {
@@ -54,7 +54,7 @@ impl First {
         let bytes = match beginning.take() {
             None => return Ok(None),
             Some(Beginning::Here(bytes)) => bytes,
-            Some(Beginning::Arriving(arriving, started)) => {
+            Some(Beginning::Arriving(arriving, started, _held)) => {
                 let bytes = joined(arriving.iter().collect());
                 started.wait()?;
                 bytes
@@ -119,7 +119,9 @@ impl Opening for Begun {
                 started.wait()?;
                 return Err(runtime::ended());
             };
-            let beginning = First::new(tag.size().min(first), bytes, started);
+            let len = tag.size().min(first);
+            let held = Held::some(&inner, len, true).ok_or_else(runtime::ended)?;
+            let beginning = First::new(len, bytes, started, held);
             Ok(Arc::new(Handle(Arc::new(CloudFile::begun(inner, path, tag, beginning)))) as Arc<dyn StoreFile>)
         };
         work().map_err(|e| e.at(location))

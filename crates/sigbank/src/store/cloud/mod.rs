@@ -9,8 +9,19 @@
 //! What the services' environment variables say (`AWS_*`, `GOOGLE_*`, `AZURE_*`), overridden by options of the same names, in
 //! small letters and with or without that beginning: `region`, `endpoint`, `access_key_id`, `secret_access_key`, `session_token`, … For
 //! all of them: `anonymous`, `allow_http` (implied by an endpoint that begins so), `retries` (8 a request), `retry_timeout` (after 120
-//! s no request is sent again), `connect_timeout` (5 s), `timeout` (a request ends when nothing moved for 30 s), `probe`,
+//! s no request is sent again), `retry_pause` (0.1 s before the first repetition, then twice as long each time, up to 8 s), `read_ahead`
+//! (256 MiB, see below), `connect_timeout` (5 s), `timeout` (a request ends when nothing moved for 30 s), `probe`,
 //! `proxy_url`, `user_agent`, `allow_invalid_certificates`. An option that is none of them is an error.
+//!
+//! For S3, the option `profile`, or `AWS_PROFILE`, names a profile of the files in `~/.aws` (or `AWS_SHARED_CREDENTIALS_FILE` and
+//! `AWS_CONFIG_FILE`), of which `aws_access_key_id`, `aws_secret_access_key`, `aws_session_token`, `region` and `endpoint_url` are
+//! taken; without either it is the one called `default`. The environment's own variables come before a profile, but for one that the option
+//! names. A profile by a role, by single sign-on or by a program is refused, with the command that gives its keys.
+//!
+//! # Memory
+//! 128 MiB of answers are on their way at most, in a process. Streams fetch four pieces of 8 MiB ahead of who reads them, all streams
+//! of a store together at most `read_ahead` bytes of what is not read yet; each of them has one piece at least. A loader begins up to 16
+//! shards before they are decoded, with at most 8 MiB of each.
 //!
 //! # What it costs, in requests
 //! | call | requests |
@@ -39,6 +50,7 @@ mod file;
 mod first;
 mod gcs;
 mod http;
+mod profile;
 mod read;
 mod runtime;
 mod s3;

@@ -1,30 +1,73 @@
 //! S3, and what speaks its language.
 
 use super::client::{Client, Credentials};
+use super::profile::Profile;
 use super::settings::Settings;
 use super::transport::Connector;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientOptions, Result, RetryConfig};
 use std::sync::Arc;
 
+/// What says where credentials come from, so that those of a profile do not.
+const CREDENTIALS: [AmazonS3ConfigKey; 3] =
+    [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
+const SOURCES: [AmazonS3ConfigKey; 4] = [
+    AmazonS3ConfigKey::AccessKeyId,
+    AmazonS3ConfigKey::WebIdentityTokenFile,
+    AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+    AmazonS3ConfigKey::ContainerCredentialsFullUri,
+];
+
+/// What the environment says, and what the profile's files say where it does not. They are read anew each time a client is made, so that
+/// keys that were renewed are taken up.
+fn environment(settings: &Settings) -> crate::error::Result<AmazonS3Builder> {
+    let environment = AmazonS3Builder::from_env();
+    let said = |key: &AmazonS3ConfigKey| environment.get_config_value(key).is_some_and(|value| !value.is_empty());
+    // A profile that an option names comes before the environment.
+    let first = settings.profile.is_some();
+    let given = |key: &AmazonS3ConfigKey| {
+        settings.options.iter().any(|(name, _)| name.parse().is_ok_and(|name: AmazonS3ConfigKey| name == *key))
+    };
+    let needed = !settings.anonymous && !SOURCES.iter().any(|key| given(key) || (!first && said(key)));
+    let profile = Profile::find(settings.profile.as_deref(), needed, &|name| std::env::var(name).ok())?;
+    let mut builder = AmazonS3Builder::new();
+    for (name, value) in std::env::vars() {
+        // As `from_env` takes them.
+        let key = name.strip_prefix("AWS_").and_then(|_| name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok());
+        if let Some(key) = key.filter(|key| profile.keys.is_none() || !CREDENTIALS.contains(key)) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if let Some(keys) = profile.keys {
+        builder = builder.with_access_key_id(keys.id).with_secret_access_key(keys.secret);
+        if let Some(token) = keys.token {
+            builder = builder.with_token(token);
+        }
+    }
+    let region = [AmazonS3ConfigKey::Region, AmazonS3ConfigKey::DefaultRegion];
+    if let Some(value) = profile.region.filter(|_| first || !region.iter().any(said)) {
+        builder = builder.with_config(AmazonS3ConfigKey::Region, value);
+    }
+    let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    if let Some(value) = profile.endpoint.filter(|_| first || !endpoint.iter().any(said)) {
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, value);
+    }
+    Ok(builder)
+}
+
 fn builder(settings: &Settings) -> Result<AmazonS3Builder> {
-    let mut builder = AmazonS3Builder::from_env();
+    let failed = |e: crate::error::Error| object_store::Error::Generic { store: "S3", source: Box::new(e) };
+    let mut builder = environment(settings).map_err(failed)?;
     for (key, value) in &settings.options {
         builder = builder.with_config(key.parse()?, value);
     }
     Ok(builder)
 }
 
-/// The endpoint that the environment names.
-pub(super) fn endpoint() -> Option<String> {
-    let builder = AmazonS3Builder::from_env();
-    builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint).or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
-}
-
-/// Refuses what no request could carry of what the environment says.
-pub(super) fn check_environment() -> crate::error::Result<()> {
+/// The endpoint that the environment, or the profile, names. Refuses what no request could carry of what they say.
+pub(super) fn endpoint(settings: &Settings) -> crate::error::Result<Option<String>> {
     use AmazonS3ConfigKey::{AccessKeyId, DefaultRegion, Region, SecretAccessKey, Token};
-    let builder = AmazonS3Builder::from_env();
+    let builder = environment(settings)?;
     for (key, name) in [
         (AccessKeyId, "AWS_ACCESS_KEY_ID"),
         (SecretAccessKey, "AWS_SECRET_ACCESS_KEY"),
@@ -33,10 +76,11 @@ pub(super) fn check_environment() -> crate::error::Result<()> {
         (DefaultRegion, "AWS_DEFAULT_REGION"),
     ] {
         if let Some(value) = builder.get_config_value(&key) {
-            super::settings::clean(&format!("the environment variable {name}"), &value)?;
+            super::settings::clean(&format!("the environment variable {name}, or what the profile says of it,"), &value)?;
         }
     }
-    Ok(())
+    let own = builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint).filter(|endpoint| !endpoint.is_empty());
+    Ok(own.or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint)))
 }
 
 pub(super) fn client(settings: &Settings, connector: Connector, retry: RetryConfig, client: ClientOptions) -> Result<Client> {

@@ -3,6 +3,7 @@
 use super::transport::Wire;
 use crate::error::{Error, Result};
 use crate::store::StorageOptions;
+use crate::store::cache::parse_size;
 use crate::uri::RelPath;
 use std::time::Duration;
 
@@ -34,6 +35,12 @@ pub(super) struct Settings {
     pub(super) retries: u32,
     /// After so long no request is sent again.
     pub(super) retry_time: Duration,
+    /// The pause before a request is sent again for the first time; each further one is twice as long.
+    pub(super) retry_pause: Duration,
+    /// So many bytes do streams fetch ahead, all of the store together; each one at least a piece.
+    pub(super) read_ahead: u64,
+    /// The profile of credentials that an option names.
+    pub(super) profile: Option<String>,
     pub(super) probe: bool,
 }
 
@@ -79,6 +86,9 @@ impl Settings {
             },
             retries: 8,
             retry_time: Duration::from_secs(120),
+            retry_pause: Duration::from_millis(100),
+            read_ahead: 256 << 20,
+            profile: None,
             probe: true,
         };
         match service {
@@ -132,6 +142,11 @@ impl Settings {
         match key {
             "retries" => self.retries = value.trim().parse().map_err(|_| not(key, value, "a number"))?,
             "retry_timeout" => self.retry_time = seconds(key, value)?,
+            "retry_pause" => self.retry_pause = seconds(key, value)?,
+            "read_ahead" => {
+                self.read_ahead = parse_size(value).map_err(|_| not(key, value, "a size such as 256MB"))?;
+            }
+            "profile" | "aws_profile" if self.service == Service::S3 => self.profile = Some(value.to_owned()),
             "timeout" => self.wire.quiet = seconds(key, value)?,
             "connect_timeout" => self.wire.connect_timeout = seconds(key, value)?,
             "probe" => self.probe = truth(key, value)?,
@@ -278,6 +293,7 @@ fn unknown(key: &str, known: &[&str], location: &str) -> Error {
     let mut near: Vec<(usize, &str)> = known
         .iter()
         .chain(EVERY)
+        .chain(&crate::store::cache::OPTIONS)
         .map(|name| (distance(key, name), *name))
         .filter(|(d, name)| *d <= 3 || name.ends_with(key))
         .collect();
@@ -287,7 +303,10 @@ fn unknown(key: &str, known: &[&str], location: &str) -> Error {
     let error = Error::invalid(format!("there is no option {key:?} for {scheme}:// addresses"));
     match names.is_empty() {
         false => error.remedy(format!("near it are: {names}")),
-        true => error.remedy(format!("there are: {}", EVERY.iter().chain(known).copied().collect::<Vec<_>>().join(", "))),
+        true => error.remedy(format!(
+            "there are: {}",
+            EVERY.iter().chain(&crate::store::cache::OPTIONS).chain(known).copied().collect::<Vec<_>>().join(", ")
+        )),
     }
 }
 
@@ -311,6 +330,8 @@ fn distance(a: &str, b: &str) -> usize {
 const EVERY: &[&str] = &[
     "retries",
     "retry_timeout",
+    "retry_pause",
+    "read_ahead",
     "timeout",
     "connect_timeout",
     "probe",
@@ -327,6 +348,8 @@ const S3: &[&str] = &[
     "aws_endpoint",
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
+    "profile",
+    "aws_profile",
     "region",
     "aws_region",
     "default_region",
