@@ -8,13 +8,15 @@ mod each;
 mod transfer;
 
 use crate::error::{Code, Error, Result};
+use crate::layout::signal_dataset::CopyGuard;
 use crate::layout::{Contents, Entrance, Object};
 use crate::layout::{Layout, contents, detect, jbof, sedpack, signal_dataset};
-use crate::store::{LocalStore, StorageOptions, Store, connect, local_path};
+use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, local_path};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use each::each;
 use sigbank_format::checksum::{Algorithm, digest_all};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +79,8 @@ pub struct CopyPlan {
     entrances: Vec<Entrance>,
     succession: Option<Succession>,
     all: Vec<RelPath>,
+    /// Against a `gc` at the destination.
+    guard: Option<CopyGuard>,
 }
 
 /// An object of known size.
@@ -176,6 +180,11 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
             true
         }
     };
+    // Before it is looked at what is there.
+    let guard = match contents.layout {
+        Layout::SignalDataset => Some(CopyGuard::new(&**to, &contents, &entrances)?),
+        _ => None,
+    };
     // The lists of a dataset that is there have the same names as the new ones: they change with the root.
     let documents = if update && contents.layout == Layout::Sedpack { &[] } else { &*contents.documents };
     let all = contents.objects.iter().chain(documents).map(|object| object.path.clone()).collect();
@@ -202,6 +211,7 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
         entrances,
         succession,
         all,
+        guard,
     };
     plan.todo = plan.steps();
     Ok(plan)
@@ -263,6 +273,14 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
     if to.capabilities().flush && !plan.all.is_empty() {
         to.flush(&plan.all)?;
     }
+    let guard = match plan.guard.clone().filter(|_| !plan.entrances.is_empty()) {
+        None => None,
+        Some(mut guard) => {
+            let copied: HashSet<&RelPath> = plan.documents.iter().map(|one| &one.object.path).collect();
+            guard.before(&**to, &|path| copied.contains(path), &plan.all)?;
+            Some(guard)
+        }
+    };
     if let Some(next) = &plan.succession {
         let lists = next.lists.iter().map(|list| Ok((list.path.clone(), transfer.read(list)?))).collect::<Result<Vec<_>>>()?;
         sedpack::succeed(&**to, &next.old_root, &next.root, lists)?;
@@ -272,6 +290,9 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
         if to.capabilities().flush {
             to.flush(std::slice::from_ref(&entrance.path))?;
         }
+    }
+    if let Some(guard) = guard {
+        guard.after(&**to, &plan.all)?;
     }
     let rest = plan.todo.len().saturating_sub(plan.shards.len() + plan.documents.len());
     done.objects += rest as u64;
@@ -325,7 +346,11 @@ fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], hash: bool, option
                     .size
             }
         };
-        let is_there = there(from, to, object, size, hash, options.checksum)?;
+        let is_there = match there(from, to, object, size, hash, options.checksum) {
+            // Deleted there while it was looked at.
+            Err(e) if e.code() == Code::NotFound && !exists(to, &object.path)? => false,
+            is_there => is_there?,
+        };
         Ok((Sized { object: object.clone(), size }, is_there))
     };
     each(objects, options.jobs(), one, &mut |(object, is_there): (Sized, bool)| {
@@ -344,7 +369,8 @@ fn refuse_other_files(to: &dyn Store) -> Result<()> {
     if to.capabilities().round_trip > 0 {
         return Ok(());
     }
-    match to.list(None)?.next().transpose()? {
+    let other = |entry: &Result<Entry>| entry.as_ref().map_or(true, |entry| !signal_dataset::is_note(&entry.path));
+    match to.list(None)?.find(other).transpose()? {
         None => Ok(()),
         Some(entry) => Err(Error::already_exists(format!(
             "the folder is not empty (it has '{}'), and holds no unfinished copy of the dataset",

@@ -3,6 +3,7 @@
 
 use crate::gc::{Clocked, DAY, HOUR, names, rows, verified, write};
 use crate::support::*;
+use sigbank::convert::copy::{CopyOptions, plan, run as copy};
 use sigbank::layout::signal_dataset::{
     AnnotationOptions, Dataset, GcOptions, Publication, VersionPublication, gc, publish, publish_annotations, publish_version,
 };
@@ -98,7 +99,7 @@ fn every_order(
         let (own, others) = if first == 0 { (publishing, collecting) } else { (collecting, publishing) };
         // Each call of the first; of the other as many as matter.
         for i in 0..=own {
-            for j in (1..=others).step_by(4).chain([usize::MAX]) {
+            for j in (1..=others).step_by(7).chain([usize::MAX]) {
                 let store = prepare();
                 let segments = vec![(first, i), (1 - first, j), (first, usize::MAX), (1 - first, usize::MAX)];
                 let ([published, collected], _) = run(&store, segments.clone(), publication, options);
@@ -207,6 +208,51 @@ fn retried_annotations_and_a_gc() {
     };
     let visible = |store: &Arc<dyn Store>| names(&**store).contains("annotations/catalog.json");
     every_order(&prepare, &publication, &visible, &|_| (), &GcOptions { old_annotations: true, ..GcOptions::new(HOUR) });
+}
+
+/// A copy too takes over what a killed one left: of a whole dataset, and of what is new of it.
+#[test]
+fn a_retried_copy_and_a_gc() {
+    let from = memory();
+    let first = dataset(&from, 2, 1, &options());
+    let copied = |store: &Arc<dyn Store>| {
+        let plan = plan(&from, store, &CopyOptions { update: true, jobs: 1, ..CopyOptions::default() })?;
+        copy(&plan, &mut |_, _| true).map(|_| ())
+    };
+    let prepare = |stops_at: &'static str, before: bool| {
+        let clock = Arc::new(Clocked::new(0));
+        let store: Arc<dyn Store> = Arc::clone(&clock) as _;
+        if before {
+            let whole = memory();
+            let shards = sigbank_first(&whole);
+            let plan = plan(&shards, &store, &CopyOptions::default()).unwrap();
+            copy(&plan, &mut |_, _| true).unwrap();
+        }
+        old_run(&store, stops_at, copied);
+        clock.backdate(DAY);
+        store
+    };
+    let visible = |store: &Arc<dyn Store>| names(&**store).contains("root.json");
+    every_order(
+        &|| prepare("root.json", false),
+        &copied,
+        &visible,
+        &|_| (),
+        &GcOptions { unpublished: true, ..GcOptions::new(HOUR) },
+    );
+
+    publish_version(&from, &shards_of(&*from), &VersionPublication::new("more"), &options()).unwrap();
+    let options = AnnotationOptions { publication_id: Some("p".into()), ..AnnotationOptions::default() };
+    publish_annotations(&first, "labels", rows(&first, 0..2).into_iter().map(Ok), &options).unwrap();
+    let visible = |store: &Arc<dyn Store>| names(&**store).contains("annotations/catalog.json");
+    let old = GcOptions { old_annotations: true, ..GcOptions::new(HOUR) };
+    every_order(&|| prepare(VERSION, true), &copied, &visible, &|_| (), &old);
+}
+
+/// The dataset as it was first.
+fn sigbank_first(store: &Arc<dyn Store>) -> Arc<dyn Store> {
+    dataset(store, 2, 1, &options());
+    Arc::clone(store)
 }
 
 /// Makes every file below a folder so old as if it were written a day ago.

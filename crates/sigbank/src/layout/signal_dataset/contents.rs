@@ -1,9 +1,9 @@
 //! All that root, further versions and annotations lead to, and the same at another place, brought forward.
 
 use super::dataset::Dataset;
-use super::documents::{Page, Place, Reference, Snapshot};
+use super::documents::{Page, Place, Reference, Root, Snapshot};
 use super::objects::{Objects, document};
-use super::versions::{ahead, no_gap};
+use super::versions::{self, Version, ahead, no_gap};
 use super::{Options, ROOT, annotations};
 use crate::error::{Code, Error, Result};
 use crate::layout::Layout;
@@ -107,9 +107,9 @@ pub(in crate::layout) fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
     let all = Contents::new(Layout::SignalDataset);
     let mut walk = Walk { objects: &objects, limits: &options.control, seen: HashSet::new(), all };
     walk.snapshot(&dataset.root().snapshot)?;
-    let versions = dataset.versions()?;
-    no_gap(&**store, versions.len().saturating_sub(1) as u64)?;
-    for (number, version) in versions.iter().enumerate().skip(1) {
+    let all_versions = dataset.versions()?;
+    no_gap(&**store, all_versions.len().saturating_sub(1) as u64)?;
+    for (number, version) in all_versions.iter().enumerate().skip(1) {
         walk.snapshot(&version.snapshot)?;
         let path = version_path(number)?;
         walk.all.entrance(path.as_str(), document(&**store, &path, &options.control)?)?;
@@ -119,6 +119,33 @@ pub(in crate::layout) fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
     let mut all = walk.all;
     all.entrance(ROOT, root)?;
     Ok(all)
+}
+
+/// The documents that lead to all that these entrances make visible: snapshots, revisions of annotations and the roots of their sets.
+pub(super) fn leads(newer: &Contents, entrances: &[Entrance]) -> Result<Vec<RelPath>> {
+    let limits = Options::default().control;
+    let mut leads = Vec::new();
+    for entrance in entrances {
+        let located = |e: Error| e.at(&entrance.path);
+        if annotations::is_catalog(&entrance.path) {
+            // Which of them this revision names does not matter: they are few and small.
+            let home = entrance.path.as_str().strip_suffix("catalog.json").unwrap_or_default();
+            let of = |document: &&Object| {
+                let below = document.path.as_str().strip_prefix(home);
+                below.is_some_and(|below| below.starts_with("catalogs/") || below.ends_with("/root.json"))
+            };
+            leads.extend(newer.documents.iter().filter(of).map(|document| document.path.clone()));
+            continue;
+        }
+        let snapshot = match versions::number(&entrance.path) {
+            Some(number) => Version::parse(&entrance.bytes, &limits, number).map_err(located)?.snapshot,
+            None => Root::parse(&entrance.bytes, &limits).map_err(located)?.snapshot,
+        };
+        if let Place::Inside(path) = snapshot.path {
+            leads.push(path);
+        }
+    }
+    Ok(leads)
 }
 
 /// The entrances of `newer` that a copy of it in `store` has not, or has as they were before; the copy's root is there.

@@ -7,6 +7,7 @@
 //! every object once more; who finds "deleting" does not publish.
 
 use crate::error::{Code, Error, Result};
+use crate::layout::contents::{Contents, Entrance};
 use crate::store::{Expected, LockGuard, Store, Version};
 use crate::uri::RelPath;
 use serde_json::{Value, json};
@@ -54,6 +55,11 @@ fn last(store: &dyn Store) -> Result<Option<(Run, Version)>> {
     }
 }
 
+/// Whether an object is what a `gc` notes for itself, and no part of any dataset.
+pub(crate) fn is_note(path: &RelPath) -> bool {
+    path.as_str() == GATE || path.as_str().starts_with(super::gc::PROBE)
+}
+
 /// The lock of `gc`: whether it was to be had, and the lock where there are locks.
 fn lock(store: &dyn Store) -> Result<(bool, Option<LockGuard>)> {
     if !store.capabilities().locks {
@@ -99,34 +105,34 @@ fn at_work(store: &dyn Store) -> Error {
 }
 
 /// What a publication holds against a `gc` that goes on at once.
-pub(super) struct Guard<'a> {
-    store: &'a dyn Store,
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
     seen: Option<Run>,
 }
 
-impl<'a> Guard<'a> {
+impl Guard {
     /// Before the first object is looked at that may be old.
     ///
     /// # Errors
     /// `Conflict` where a `gc` is deleting.
-    pub(super) fn new(store: &'a dyn Store) -> Result<Self> {
-        Ok(Self { store, seen: ended(store)? })
+    pub(super) fn new(store: &dyn Store) -> Result<Self> {
+        Ok(Self { seen: ended(store)? })
     }
 
     /// When all is in place and young, just before the document that makes it visible.
     ///
     /// # Errors
     /// `Conflict` where a `gc` is deleting; `NotFound` for an object that one deleted.
-    pub(super) fn before(&mut self, paths: &[RelPath]) -> Result<()> {
+    pub(super) fn before(&mut self, store: &dyn Store, paths: &[RelPath]) -> Result<()> {
         for _ in 0..RUNS {
-            let now = ended(self.store)?;
+            let now = ended(store)?;
             if now == self.seen {
                 return Ok(());
             }
-            self.all_there(paths, "nothing is published: write again what is missing (the same shards), and publish again")?;
+            all_there(store, paths, "nothing is published: write again what is missing (the same shards), and publish again")?;
             self.seen = now;
         }
-        Err(at_work(self.store))
+        Err(at_work(store))
     }
 
     /// Behind that document: only a `gc` that counts as garbage what is younger than a publication takes, or one that was taken for dead,
@@ -134,24 +140,63 @@ impl<'a> Guard<'a> {
     ///
     /// # Errors
     /// `NotFound` for an object that one deleted.
-    pub(super) fn after(self, paths: &[RelPath]) -> Result<()> {
-        if last(self.store)?.map(|(run, _)| run) == self.seen {
+    pub(super) fn after(self, store: &dyn Store, paths: &[RelPath]) -> Result<()> {
+        if last(store)?.map(|(run, _)| run) == self.seen {
             return Ok(());
         }
-        self.all_there(
+        all_there(
+            store,
             paths,
             "it is published, and a gc deleted this: write it again as it was written (the same records under the same work id and \
              attempt), then check, and give gc a greater --older-than",
         )
     }
+}
 
-    fn all_there(&self, paths: &[RelPath], remedy: &str) -> Result<()> {
-        paths.iter().try_for_each(|path| match self.store.head(path) {
-            Err(e) if e.code() == Code::NotFound => Err(Error::not_found("a gc deleted this object while it was published")
-                .at(self.store.locate(path))
-                .remedy(remedy)),
-            found => found.map(|_| ()),
-        })
+fn all_there(store: &dyn Store, paths: &[RelPath], remedy: &str) -> Result<()> {
+    paths.iter().try_for_each(|path| match store.head(path) {
+        Err(e) if e.code() == Code::NotFound => {
+            Err(Error::not_found("a gc deleted this object while it was published").at(store.locate(path)).remedy(remedy))
+        }
+        found => found.map(|_| ()),
+    })
+}
+
+/// What a copy holds against a [`gc`](super::gc()) at its destination that goes on at once: see [`crate::convert::copy`].
+#[derive(Debug, Clone)]
+pub struct CopyGuard {
+    guard: Guard,
+    /// The documents that lead to all that becomes visible.
+    leads: Vec<RelPath>,
+}
+
+impl CopyGuard {
+    /// Before it is looked at what is at the destination already. `entrances` are those that are going to be put there.
+    ///
+    /// # Errors
+    /// `Conflict` where a `gc` is deleting there; `Corrupt` for an entrance that cannot be read.
+    pub fn new(to: &dyn Store, newer: &Contents, entrances: &[Entrance]) -> Result<Self> {
+        Ok(Self { guard: Guard::new(to)?, leads: super::contents::leads(newer, entrances)? })
+    }
+
+    /// When all is in place, just before the first entrance is put. What was not copied now, but was there, is an earlier run's and is made young.
+    ///
+    /// # Errors
+    /// `Conflict` where a `gc` is deleting; `NotFound` for an object that one deleted.
+    pub fn before(&mut self, to: &dyn Store, copied: &dyn Fn(&RelPath) -> bool, all: &[RelPath]) -> Result<()> {
+        for lead in self.leads.iter().filter(|lead| !copied(lead)) {
+            let bytes = to.get(lead).map_err(super::objects::gone)?;
+            renew(to, lead, &bytes)?;
+        }
+        self.guard.before(to, all)
+    }
+
+    /// Behind the last entrance.
+    ///
+    /// # Errors
+    /// `NotFound` for an object that a `gc` deleted all the same.
+    pub fn after(self, to: &dyn Store, all: &[RelPath]) -> Result<()> {
+        self.guard.after(to, all)
     }
 }
 

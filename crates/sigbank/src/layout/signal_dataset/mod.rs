@@ -86,6 +86,8 @@ pub use documents::{
     LAYOUT_VERSION, MIN_READER_VERSION, NEWEST_READER_VERSION, Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot,
 };
 pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
+pub use guard::CopyGuard;
+pub(crate) use guard::is_note;
 pub use mounts::{is_mounted, local_store};
 pub use objects::Elsewhere;
 pub use publish::{Publication, publish};

@@ -190,7 +190,7 @@ pub(super) fn publish_entries(
     publication: &Publication,
     folder: Option<&str>,
     options: &Options,
-    guard: Guard<'_>,
+    guard: Guard,
 ) -> Result<Dataset> {
     let written = write_snapshot(&**store, Vec::new(), entries, &publication.snapshot_id, folder, options)?;
     let path = RelPath::parse(ROOT)?;
@@ -212,18 +212,18 @@ pub(super) fn create_last(
     bytes: &[u8],
     flush: &[RelPath],
     options: &Options,
-    mut guard: Guard<'_>,
+    mut guard: Guard,
 ) -> Result<()> {
     let flushes = options.durable && store.capabilities().flush;
     if flushes {
         store.flush(flush)?;
     }
-    guard.before(flush)?;
+    guard.before(store, flush)?;
     create(store, path, bytes)?;
     if flushes {
         store.flush(std::slice::from_ref(path))?;
     }
-    guard.after(flush)
+    guard.after(store, flush)
 }
 
 /// A snapshot that was written and that nothing names yet.

@@ -377,7 +377,7 @@ fn finish(
     shards: Vec<SetShard>,
     metadata: &Json,
     retries: u32,
-    guard: Guard<'_>,
+    guard: Guard,
 ) -> Result<AnnotationSet> {
     let Objects { store, .. } = &dataset.inner().objects;
     let path = root_path(dataset, name, &publication_id)?;
@@ -420,7 +420,7 @@ pub(in super::super) fn reference_lock(store: &dyn Store) -> Result<Option<File>
 }
 
 /// Adds the set to the catalog, as often as others do so meanwhile.
-fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, paths): (Guard<'_>, &[RelPath])) -> Result<()> {
+fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, paths): (Guard, &[RelPath])) -> Result<()> {
     let store: &dyn Store = &**dataset.store();
     let number = dataset.version_number();
     let pointer = catalog_path(number)?;
@@ -440,12 +440,12 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, 
         }
         flush(dataset, std::slice::from_ref(&path))?;
         let named: Vec<RelPath> = paths.iter().chain([&path]).cloned().collect();
-        guard.before(&named)?;
+        guard.before(store, &named)?;
         let expected = version.as_ref().map_or(Expected::Absent, Expected::Version);
         match store.replace(&pointer, &[&Pointer { revision: path }.to_bytes()], expected) {
             Ok(_) => {
                 flush(dataset, &[pointer])?;
-                return guard.after(&named);
+                return guard.after(store, &named);
             }
             Err(e) if matches!(e.code(), Code::Conflict | Code::AlreadyExists) => {
                 std::thread::sleep(std::time::Duration::from_millis(u64::from(attempt) * 5));

@@ -62,7 +62,7 @@ pub(super) enum Shape {
 }
 
 /// The name of the probe begins with this.
-pub(super) const PROBE: &str = "sigbank-gc-";
+pub(in super::super) const PROBE: &str = "sigbank-gc-";
 
 pub(super) fn shape(path: &RelPath) -> Shape {
     use OrphanKind::*;
