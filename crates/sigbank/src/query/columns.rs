@@ -29,6 +29,12 @@ impl Texts {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
+    /// Takes all texts of another behind its own.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        let base = self.text.len() as u64;
+        self.text.push_str(&std::mem::take(&mut other.text));
+        self.ends.extend(other.ends.drain(..).map(|end| base + end));
+    }
     /// Empty past the end.
     pub(super) fn get(&self, row: usize) -> &str {
         let Some(&end) = self.ends.get(row) else { return "" };
@@ -114,6 +120,17 @@ impl Column {
         };
         Self { values, present: Vec::new(), exact: true, large: false }
     }
+    /// Takes all values of another of the same kind behind its own.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        match (&mut self.values, &mut other.values) {
+            (Values::Bool(values), Values::Bool(others)) => values.append(others),
+            (Values::Int(values), Values::Int(others)) => values.append(others),
+            (Values::Float(values), Values::Float(others)) => values.append(others),
+            (Values::Text(texts), Values::Text(others)) => texts.append(others),
+            _ => return,
+        }
+        self.present.append(&mut other.present);
+    }
     pub(super) fn kind(&self) -> Kind {
         match self.values {
             Values::Bool(_) => Kind::Bool,
@@ -144,16 +161,15 @@ impl Column {
     }
     /// The value of the next row; of another kind, it is left to the metadata.
     fn push(&mut self, value: &Scalar<'_>) {
-        let small = |n: i64| (-EXACT..=EXACT).contains(&n);
         if let (Values::Int(values), Scalar::Float(_), false) = (&self.values, value, self.large) {
             self.values = Values::Float(values.iter().map(|n| *n as f64).collect());
         }
-        self.large |= matches!(value, Scalar::Int(n) if !small(*n));
+        self.large |= matches!(value, Scalar::Int(n) if !is_double(*n));
         let held = match (&mut self.values, value) {
             (Values::Bool(values), Scalar::Bool(v)) => Some(values.push(*v)),
             (Values::Int(values), Scalar::Int(v)) => Some(values.push(*v)),
             (Values::Float(values), Scalar::Float(v)) => Some(values.push(*v)),
-            (Values::Float(values), Scalar::Int(v)) if small(*v) => Some(values.push(*v as f64)),
+            (Values::Float(values), Scalar::Int(v)) if is_double(*v) => Some(values.push(*v as f64)),
             (Values::Text(texts), Scalar::Text(v)) => Some(texts.push(v)),
             _ => None,
         };
@@ -171,6 +187,11 @@ impl Column {
                 Values::Text(texts) => texts.bytes(),
             }
     }
+}
+
+/// Whether an integer is a double exactly, as all between it and zero are.
+pub(super) fn is_double(n: i64) -> bool {
+    (-EXACT..=EXACT).contains(&n)
 }
 
 /// How many records have each key at the top of their metadata.

@@ -11,6 +11,7 @@
 //! The file's own metadata hold what reading back needs, and the XXH3 (128 bits) of the whole file with zeros in its own place.
 
 use super::columns::{Column, Keys, Kind, Texts, Values};
+use super::parallel::parallel;
 use super::table::Table;
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -34,7 +35,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// The version that is written and read.
 const FORMAT: u64 = 1;
 /// Rows of a row group.
-const GROUP: usize = 122_880;
+const GROUP: usize = if cfg!(test) { 16 } else { 122_880 };
 /// The key of the file's metadata under which ours are.
 const ABOUT: &str = "sigbank.index";
 const CHECKSUM: &str = "sigbank.checksum";
@@ -147,6 +148,9 @@ impl Index {
         })
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
     pub(super) fn layout(&self) -> &str {
         &self.layout
     }
@@ -167,19 +171,19 @@ impl Index {
         self.size
     }
 
-    /// Calls `each` with the reader of every row group's part of a column.
-    fn each_group(&self, name: &str, mut each: impl FnMut(ColumnReader, usize) -> Result<()>) -> Result<usize> {
+    /// What `decode` makes of every row group's part of a column, by several threads.
+    fn groups<T: Send>(&self, name: &str, decode: impl Fn(ColumnReader, usize) -> Result<T> + Sync) -> Result<Vec<T>> {
         let schema = self.reader.metadata().file_metadata().schema_descr();
         let place = (0..schema.num_columns()).find(|&at| schema.column(at).name() == name);
         let place = place.ok_or_else(|| Error::corrupt(format!("the index has no column {name:?}")))?;
-        let mut all = 0;
-        for group in 0..self.reader.num_row_groups() {
-            let group = self.reader.get_row_group(group).map_err(damaged)?;
-            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-            each(group.get_column_reader(place).map_err(damaged)?, rows)?;
-            all += rows;
-        }
-        Ok(all)
+        parallel(self.reader.num_row_groups(), 1, 0, |groups, out| {
+            for group in groups {
+                let group = self.reader.get_row_group(group).map_err(damaged)?;
+                let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+                out.push(decode(group.get_column_reader(place).map_err(damaged)?, rows)?);
+            }
+            Ok(())
+        })
     }
     fn counted<T>(&self, found: usize, name: &str, value: T) -> Result<T> {
         match found == self.rows {
@@ -190,25 +194,28 @@ impl Index {
 
     /// A column of texts.
     pub(super) fn texts(&self, part: Part) -> Result<Texts> {
-        let mut texts = Texts::default();
         if part == Part::Fields && !self.described {
-            return Ok(texts);
+            return Ok(Texts::default());
         }
-        self.each_group(part.name(), |reader, rows| read_texts(reader, rows, &mut texts, None))?;
+        let groups = self.groups(part.name(), |reader, rows| {
+            let mut texts = Texts::default();
+            read_texts(reader, rows, &mut texts, None).map(|()| texts)
+        })?;
+        let texts = joined(groups, Texts::append).unwrap_or_default();
         self.counted(texts.len(), part.name(), texts)
     }
     /// A column of stamps; empty where there is none.
     pub(super) fn stamps(&self, part: Part) -> Result<Vec<u128>> {
-        let mut stamps = Vec::new();
         if part == Part::FieldStamp && !self.described {
-            return Ok(stamps);
+            return Ok(Vec::new());
         }
-        self.each_group(part.name(), |reader, rows| {
+        let groups = self.groups(part.name(), |reader, rows| {
             let ColumnReader::FixedLenByteArrayColumnReader(mut reader) = reader else { return Err(mistyped(part.name())) };
             let (values, _) = read::<FixedLenByteArrayType>(&mut reader, rows)?;
-            stamps.extend(values.iter().map(|value| <[u8; 16]>::try_from(value.data()).map_or(0, u128::from_le_bytes)));
-            Ok(())
+            let stamp = |value: &FixedLenByteArray| <[u8; 16]>::try_from(value.data()).map_or(0, u128::from_le_bytes);
+            Ok(values.iter().map(stamp).collect::<Vec<_>>())
         })?;
+        let stamps = joined(groups, Vec::append).unwrap_or_default();
         self.counted(stamps.len(), part.name(), stamps)
     }
     /// A key's column.
@@ -218,30 +225,37 @@ impl Index {
             .iter()
             .find(|(name, ..)| name == key)
             .ok_or_else(|| Error::corrupt(format!("the index has no key {key:?}")))?;
-        let mut column = Column { exact: *exact, ..Column::new(*kind) };
-        self.each_group(key, |reader, rows| {
+        let groups = self.groups(key, |reader, rows| {
+            let mut column = Column { exact: *exact, ..Column::new(*kind) };
             let present = &mut column.present;
             match (&mut column.values, reader) {
                 (Values::Text(texts), reader @ ColumnReader::ByteArrayColumnReader(_)) => {
-                    read_texts(reader, rows, texts, Some(present))
+                    read_texts(reader, rows, texts, Some(present))?;
                 }
                 (Values::Bool(values), ColumnReader::BoolColumnReader(mut reader)) => {
                     spread(read::<BoolType>(&mut reader, rows)?, values, present);
-                    Ok(())
                 }
                 (Values::Int(values), ColumnReader::Int64ColumnReader(mut reader)) => {
                     spread(read::<Int64Type>(&mut reader, rows)?, values, present);
-                    Ok(())
                 }
                 (Values::Float(values), ColumnReader::DoubleColumnReader(mut reader)) => {
                     spread(read::<DoubleType>(&mut reader, rows)?, values, present);
-                    Ok(())
                 }
-                _ => Err(mistyped(key)),
+                _ => return Err(mistyped(key)),
             }
+            Ok(column)
         })?;
+        let column = joined(groups, Column::append).unwrap_or_else(|| Column { exact: *exact, ..Column::new(*kind) });
         self.counted(column.present.len(), key, column)
     }
+}
+
+/// The parts one behind the other.
+fn joined<T>(parts: Vec<T>, append: impl Fn(&mut T, &mut T)) -> Option<T> {
+    let mut parts = parts.into_iter();
+    let mut first = parts.next()?;
+    parts.for_each(|mut part| append(&mut first, &mut part));
+    Some(first)
 }
 
 fn mistyped(name: &str) -> Error {
@@ -251,7 +265,8 @@ fn mistyped(name: &str) -> Error {
 /// All values of a row group's column, and for optional columns which rows have one.
 fn read<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> Result<(Vec<T::T>, Vec<i16>)> {
     // Grows as it is read: the number is only declared.
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    let capacity = rows.min(GROUP);
+    let (mut values, mut levels) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
     while rows > 0 && reader.read_records(GROUP, Some(&mut levels), None, &mut values).map_err(damaged)?.0 > 0 {}
     Ok((values, levels))
 }
@@ -404,15 +419,17 @@ fn write_part(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, table: &Table, 
         let stamp = stamps.get(row).copied().unwrap_or(0);
         FixedLenByteArray::from(stamp.to_le_bytes().to_vec())
     };
+    let (stamps, field_stamps) = (table.stamps()?, table.field_stamps()?);
     match part {
         Part::Ordinal => {
             let values = rows.map(|row| table.ordinal(row).map(|n| n as i64)).collect::<Result<Vec<i64>>>()?;
             put::<Int64Type>(group, &values, None).map_err(failed)
         }
-        Part::Stamp => put::<FixedLenByteArrayType>(group, &rows.map(|row| stamp(&table.stamps, row)).collect::<Vec<_>>(), None)
-            .map_err(failed),
+        Part::Stamp => {
+            put::<FixedLenByteArrayType>(group, &rows.map(|row| stamp(stamps, row)).collect::<Vec<_>>(), None).map_err(failed)
+        }
         Part::FieldStamp => {
-            put::<FixedLenByteArrayType>(group, &rows.map(|row| stamp(&table.field_stamps, row)).collect::<Vec<_>>(), None)
+            put::<FixedLenByteArrayType>(group, &rows.map(|row| stamp(field_stamps, row)).collect::<Vec<_>>(), None)
                 .map_err(failed)
         }
         _ => {

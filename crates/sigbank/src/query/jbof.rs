@@ -1,6 +1,7 @@
 //! Search in JBOF data sets: the items as a [`Table`], brought up to date before each search, and kept beside the data for the next program.
 
 use super::columns::Texts;
+use super::parallel::parallel;
 use super::table::TableBuilder;
 use super::{Expr, Field, Table, Unknown};
 use crate::error::{Code, Error, Result};
@@ -9,8 +10,6 @@ use crate::layout::jbof::{ArrayDescription, Dataset, ROOT};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Where the index is, below the root: in the directory that every reader skips.
 pub const INDEX: &str = "__pycache__/sigbank/index.parquet";
@@ -222,7 +221,7 @@ impl Catalog {
         let names: Option<Vec<String>> = if listed { None } else { Some(scan::candidates(dataset)?) };
         let count = names.as_ref().map_or(self.table.len(), Vec::len);
         let name = |at: usize| names.as_ref().map_or_else(|| self.table.id(at), |names| names.get(at).map_or("", String::as_str));
-        let seen = parallel(count, threads, |range, out| {
+        let seen = parallel(count, BATCH, threads, |range, out| {
             let mut row = None;
             for at in range {
                 let item = name(at);
@@ -275,7 +274,7 @@ impl Catalog {
     fn look(&self, dataset: &Dataset, looker: &Looker, item: &str, row: Option<usize>) -> Result<Option<Seen>> {
         let known = row.and_then(|row| match self.odd.get(&row) {
             Some((digest, _)) => Some((row, *digest)),
-            None => self.table.stamps.get(row).map(|digest| (row, *digest)),
+            None => self.table.stamps().ok()?.get(row).map(|digest| (row, *digest)),
         });
         if let Some((row, known)) = known.filter(|(_, known)| *known != 0)
             && looker.document(item).is_some_and(|stamp| stamp.digest == known)
@@ -283,20 +282,21 @@ impl Catalog {
             return Ok(Some(Seen::Same(row)));
         }
         let Some((document, stamp)) = scan::document(dataset, looker, item)? else { return Ok(None) };
-        let field_stamp = row.and_then(|row| self.table.field_stamps.get(row)).copied().unwrap_or(0);
+        let field_stamp = row.and_then(|row| self.table.field_stamps().ok()?.get(row)).copied().unwrap_or(0);
         Ok(Some(Seen::Read(item.to_owned(), document, stamp, field_stamp)))
     }
 
     /// A table of what stands and what was read.
     fn rebuild(&mut self, seen: Vec<Seen>) -> Result<()> {
         let old = &self.table;
+        let (old_stamps, old_field_stamps) = (old.stamps()?, old.field_stamps()?);
         let mut new = if old.is_described() { TableBuilder::described() } else { TableBuilder::default() };
         let mut odd = BTreeMap::new();
         for (at, seen) in seen.into_iter().enumerate() {
             match seen {
                 Seen::Same(row) => {
                     let stamp = |stamps: &[u128]| stamps.get(row).copied().unwrap_or(0);
-                    let stamps = [stamp(&old.stamps), stamp(&old.field_stamps)];
+                    let stamps = [stamp(old_stamps), stamp(old_field_stamps)];
                     new.push_texts(old.id(row), "", old.metadata(row)?, old.fields_text(row)?, stamps);
                     if let Some(kept) = self.odd.get(&row) {
                         odd.insert(at, kept.clone());
@@ -324,9 +324,10 @@ impl Catalog {
     /// Brings the fields of all items up to date.
     fn describe(&mut self, dataset: &Dataset, looker: &Looker, threads: usize) -> Result<()> {
         let table = &self.table;
-        let same = parallel(table.len(), threads, |range, out| {
+        let (table_stamps, field_stamps) = (table.stamps()?, table.field_stamps()?);
+        let same = parallel(table.len(), BATCH, threads, |range, out| {
             for row in range {
-                let known = table.field_stamps.get(row).copied().unwrap_or(0);
+                let known = field_stamps.get(row).copied().unwrap_or(0);
                 let same = table.is_described() && known != 0 && {
                     let fields = table.fields(row)?;
                     arrays(looker, table.id(row), &fields).is_some_and(|stamp| stamp.digest == known)
@@ -353,9 +354,9 @@ impl Catalog {
         self.stale += stamps.iter().filter(|stamp| **stamp != 0).count();
         let (mut new, mut next) = (TableBuilder::described(), 0);
         for (row, same) in same.into_iter().enumerate() {
-            let stamp = table.stamps.get(row).copied().unwrap_or(0);
+            let stamp = table_stamps.get(row).copied().unwrap_or(0);
             let (fields, field_stamp) = if same {
-                (table.fields_text(row)?, table.field_stamps.get(row).copied().unwrap_or(0))
+                (table.fields_text(row)?, field_stamps.get(row).copied().unwrap_or(0))
             } else {
                 next += 1;
                 (found.get(next - 1), stamps.get(next - 1).copied().unwrap_or(0))
@@ -411,38 +412,4 @@ fn field(array: &ArrayDescription) -> Field {
         sample_rate: array.sample_rate,
         file: array.file.clone(),
     }
-}
-
-/// What `work` gives for ranges of numbers below `count`, in order.
-fn parallel<T: Send>(
-    count: usize,
-    threads: usize,
-    work: impl Fn(std::ops::Range<usize>, &mut Vec<T>) -> Result<()> + Sync,
-) -> Result<Vec<T>> {
-    let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
-    };
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, Vec<T>)>> = Mutex::new(Vec::new());
-    let run = || -> Result<()> {
-        loop {
-            let start = next.fetch_add(BATCH, Ordering::Relaxed);
-            if start >= count {
-                return Ok(());
-            }
-            let mut out = Vec::with_capacity(BATCH);
-            work(start..count.min(start + BATCH), &mut out)?;
-            found.lock().unwrap_or_else(PoisonError::into_inner).push((start, out));
-        }
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count.div_ceil(BATCH))).map(|_| scope.spawn(run)).collect();
-        let mine = run();
-        let ended = || Error::storage("a thread ended before its work was done: this is a defect of sigbank, please report it");
-        others.into_iter().map(|other| other.join().unwrap_or_else(|_| Err(ended()))).fold(mine, Result::and)
-    })?;
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_unstable_by_key(|(start, _)| *start);
-    Ok(found.into_iter().flat_map(|(_, part)| part).collect())
 }

@@ -40,8 +40,10 @@ mod expr;
 mod index;
 pub mod jbof;
 mod lex;
+mod parallel;
 mod parse;
 mod row;
+mod select;
 mod table;
 #[cfg(test)]
 mod table_tests;

@@ -1,13 +1,9 @@
 //! Records as columns, and which of them an expression selects.
 
-use super::columns::{self, Cell, Column, Keys, Texts};
-use super::expr::{Leaf, Node, Step, Term};
+use super::columns::{self, Column, Keys, Texts};
 use super::index::{self, Index, Part};
-use super::row::{property_of, value_at};
-use super::value::Scalar;
 use super::{Expr, Field, Record, near};
 use crate::error::{Error, Result};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
@@ -31,14 +27,14 @@ use std::sync::OnceLock;
 /// ```
 #[derive(Debug, Default)]
 pub struct Table {
-    ids: Texts,
-    /// What tells whether a record is still the same; 0 where nothing does.
-    pub(super) stamps: Vec<u128>,
-    pub(super) field_stamps: Vec<u128>,
-    splits: OnceLock<Texts>,
+    rows: usize,
+    ids: OnceLock<Texts>,
+    stamps: OnceLock<Vec<u128>>,
+    field_stamps: OnceLock<Vec<u128>>,
+    pub(super) splits: OnceLock<Texts>,
     ordinals: OnceLock<Vec<u64>>,
-    metadata: OnceLock<Texts>,
-    fields: OnceLock<Texts>,
+    pub(super) metadata: OnceLock<Texts>,
+    pub(super) fields: OnceLock<Texts>,
     columns: BTreeMap<String, OnceLock<Column>>,
     keys: Keys,
     described: bool,
@@ -84,9 +80,10 @@ impl TableBuilder {
             texts.shrink();
         }
         Table {
-            ids: self.ids,
-            stamps: self.stamps,
-            field_stamps: self.field_stamps,
+            rows: self.ids.len(),
+            ids: self.ids.into(),
+            stamps: self.stamps.into(),
+            field_stamps: self.field_stamps.into(),
             splits: self.splits.into(),
             metadata: self.metadata.into(),
             fields: self.fields.into(),
@@ -122,14 +119,10 @@ impl std::fmt::Display for Unknown {
 
 impl Table {
     /// A table of what an index holds, which is read when it is asked for.
-    ///
-    /// # Errors
-    /// `Corrupt` for a damaged index.
-    pub(super) fn of_index(file: Index) -> Result<Self> {
-        let (ids, stamps, field_stamps) = (file.texts(Part::Id)?, file.stamps(Part::Stamp)?, file.stamps(Part::FieldStamp)?);
+    fn of_index(file: Index) -> Self {
         let columns = file.columns().map(|key| (key.to_owned(), OnceLock::new())).collect();
-        let (keys, described) = (file.keys().clone(), file.described());
-        Ok(Self { ids, stamps, field_stamps, columns, keys, described, file: Some(file), ..Self::default() })
+        let (keys, described, rows) = (file.keys().clone(), file.described(), file.rows());
+        Self { rows, columns, keys, described, file: Some(file), ..Self::default() }
     }
 
     /// The table that [`Table::save`] kept in a file. What is kept is read when it is asked for.
@@ -139,7 +132,7 @@ impl Table {
     /// newer version.
     pub fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|e| Error::from(e).at(path.display()))?;
-        let opened = Index::new(bytes.into()).and_then(Self::of_index);
+        let opened = Index::new(bytes.into()).map(Self::of_index);
         opened.map_err(|e| e.at(path.display()).remedy("make it again from the dataset"))
     }
     /// Keeps the table in a Parquet file, which takes the place of what was there in one step.
@@ -173,9 +166,12 @@ impl Table {
     pub(super) fn root(&self) -> Option<u128> {
         self.file.as_ref().map(Index::root).filter(|root| *root != 0)
     }
-    /// Refuses rows that are not sorted by id, or have ids twice.
+    /// Loads ids and stamps, and refuses rows that are not sorted by id, or have ids twice.
     pub(super) fn sorted_by_id(&self) -> Result<()> {
-        match (1..self.len()).all(|row| self.id(row - 1) < self.id(row)) {
+        let ids = self.ids()?;
+        self.stamps()?;
+        self.field_stamps()?;
+        match (1..ids.len()).all(|row| ids.get(row - 1) < ids.get(row)) {
             true => Ok(()),
             false => Err(Error::corrupt("the rows of the index are not sorted")),
         }
@@ -183,19 +179,33 @@ impl Table {
 
     /// How many records there are.
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.rows
     }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// A record's id; empty past the last.
+    pub(super) fn ids(&self) -> Result<&Texts> {
+        self.texts(&self.ids, Part::Id)
+    }
+    /// A record's id; empty past the last, and where the index that it comes from is damaged.
     pub fn id(&self, row: usize) -> &str {
-        self.ids.get(row)
+        self.ids().map_or("", |ids| ids.get(row))
     }
     /// The row of an id, where rows are sorted by id.
     pub(super) fn row_of(&self, id: &str) -> Option<usize> {
-        self.ids.find_sorted(id)
+        self.ids().ok().and_then(|ids| ids.find_sorted(id))
+    }
+    /// What tells whether a record is still the same; 0 where nothing does.
+    pub(super) fn stamps(&self) -> Result<&[u128]> {
+        self.stamps_of(&self.stamps, Part::Stamp)
+    }
+    /// What tells whether a record's fields are.
+    pub(super) fn field_stamps(&self) -> Result<&[u128]> {
+        self.stamps_of(&self.field_stamps, Part::FieldStamp)
+    }
+    fn stamps_of<'a>(&'a self, held: &'a OnceLock<Vec<u128>>, part: Part) -> Result<&'a [u128]> {
+        once(held, || self.file.as_ref().map_or_else(|| Ok(Vec::new()), |file| file.stamps(part))).map(Vec::as_slice)
     }
     /// The text of a record's metadata, a JSON object; empty past the last.
     ///
@@ -258,14 +268,18 @@ impl Table {
         let texts =
             [self.splits.get(), self.metadata.get(), self.fields.get()].into_iter().flatten().map(Texts::bytes).sum::<usize>();
         let columns = self.columns.values().filter_map(OnceLock::get).map(Column::bytes).sum::<usize>();
-        let stamps = 16 * (self.stamps.capacity() + self.field_stamps.capacity());
-        self.ids.bytes() + texts + columns + stamps + self.file.as_ref().map_or(0, Index::bytes)
+        let stamps = [self.stamps.get(), self.field_stamps.get()]
+            .into_iter()
+            .flatten()
+            .map(|stamps| 16 * stamps.capacity())
+            .sum::<usize>();
+        texts + columns + stamps + self.file.as_ref().map_or(0, Index::bytes)
     }
 
-    fn texts<'a>(&self, held: &'a OnceLock<Texts>, part: Part) -> Result<&'a Texts> {
+    pub(super) fn texts<'a>(&self, held: &'a OnceLock<Texts>, part: Part) -> Result<&'a Texts> {
         once(held, || self.file.as_ref().map_or_else(|| Ok(Texts::default()), |file| file.texts(part)))
     }
-    fn column(&self, key: &str) -> Result<Option<&Column>> {
+    pub(super) fn column(&self, key: &str) -> Result<Option<&Column>> {
         let Some(held) = self.columns.get(key) else { return Ok(None) };
         let load = || match &self.file {
             Some(file) => file.column(key),
@@ -303,133 +317,6 @@ impl Table {
         }
         Ok(found)
     }
-
-    /// The rows for which an expression holds, ascending.
-    ///
-    /// # Errors
-    /// `Invalid` where the expression asks for fields and the table does not know them; `Corrupt` where the index is damaged.
-    pub fn select(&self, expr: &Expr) -> Result<Vec<usize>> {
-        if expr.needs_fields() && !self.described {
-            return Err(Error::invalid("the expression asks for fields, which this table does not know"));
-        }
-        let held = self.held(&expr.node, &vec![true; self.len()])?;
-        Ok(held.iter().enumerate().filter(|(_, held)| **held).map(|(row, _)| row).collect())
-    }
-
-    /// Whether a node holds, for those rows that are asked for: the others are false.
-    fn held(&self, node: &Node, asked: &[bool]) -> Result<Vec<bool>> {
-        Ok(match node {
-            Node::All(nodes) => {
-                let mut held = asked.to_vec();
-                for node in nodes {
-                    held = self.held(node, &held)?;
-                }
-                held
-            }
-            Node::Any(nodes) => {
-                let (mut held, mut left) = (vec![false; asked.len()], asked.to_vec());
-                for node in nodes {
-                    let found = self.held(node, &left)?;
-                    for ((held, left), new) in held.iter_mut().zip(&mut left).zip(found) {
-                        *held |= new;
-                        *left &= !new;
-                    }
-                }
-                held
-            }
-            Node::Not(node) => {
-                let held = self.held(node, asked)?;
-                held.into_iter().zip(asked).map(|(held, asked)| *asked && !held).collect()
-            }
-            Node::Exists(path) => {
-                let access = self.access_path(path)?;
-                rows(asked, |row| Ok(!self.value(&access, row)?.is_missing()))?
-            }
-            Node::Has(name) => self.by_fields(asked, |fields| fields.iter().any(|field| field.name == *name))?,
-            Node::Leaf(leaf) => self.leaf(leaf, asked)?,
-        })
-    }
-
-    fn leaf(&self, leaf: &Leaf, asked: &[bool]) -> Result<Vec<bool>> {
-        let what = self.access(&leaf.what)?;
-        let other = leaf.other().map(|term| self.access(term)).transpose()?;
-        match (&what, &other) {
-            // One value a row against one that is the same for all.
-            (_, None) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, &Scalar::Missing))),
-            (_, Some(Access::Literal(other))) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, other))),
-            (_, Some(other)) => rows(asked, |row| Ok(leaf.holds(&self.value(&what, row)?, &self.value(other, row)?))),
-        }
-    }
-
-    fn by_fields(&self, asked: &[bool], test: impl Fn(&[Field]) -> bool) -> Result<Vec<bool>> {
-        let mut known = (String::new(), false);
-        rows(asked, |row| {
-            let text = self.fields_text(row)?;
-            if known.0 != text {
-                known = (text.to_owned(), test(&Field::from_json(text)?));
-            }
-            Ok(known.1)
-        })
-    }
-
-    fn access<'t>(&'t self, term: &'t Term) -> Result<Access<'t>> {
-        Ok(match term {
-            Term::Literal(json) => Access::Literal(Scalar::of(json)),
-            Term::Path(steps) => self.access_path(steps)?,
-            Term::Id => Access::Texts(&self.ids),
-            Term::Split => Access::Texts(self.texts(&self.splits, Part::Split)?),
-            Term::Field(..) => Access::Fields(term, self.texts(&self.fields, Part::Fields)?),
-        })
-    }
-    fn access_path<'t>(&'t self, steps: &'t [Step]) -> Result<Access<'t>> {
-        if let [Step::Key(key)] = steps {
-            if let Some(column) = self.column(key)? {
-                return Ok(if column.exact {
-                    Access::Column(column)
-                } else {
-                    Access::Partly(column, steps, self.texts(&self.metadata, Part::Metadata)?)
-                });
-            }
-            if !self.keys.more && !self.keys.counts.contains_key(key) {
-                return Ok(Access::Literal(Scalar::Missing));
-            }
-        }
-        Ok(Access::Metadata(steps, self.texts(&self.metadata, Part::Metadata)?))
-    }
-    fn value<'t>(&'t self, access: &Access<'t>, row: usize) -> Result<Scalar<'t>> {
-        Ok(match access {
-            Access::Literal(value) => value.clone(),
-            Access::Column(column) => match column.cell(row) {
-                Cell::Value(value) => value,
-                Cell::Elsewhere => Scalar::Missing,
-            },
-            Access::Partly(column, steps, metadata) => match column.cell(row) {
-                Cell::Value(value) => value,
-                Cell::Elsewhere => value_at(metadata.get(row), steps)?,
-            },
-            Access::Metadata(steps, metadata) => value_at(metadata.get(row), steps)?,
-            Access::Texts(texts) => Scalar::Text(Cow::Borrowed(texts.get(row))),
-            Access::Fields(Term::Field(name, property), texts) => {
-                super::row::owned(property_of(&Field::from_json(texts.get(row))?, name, *property))
-            }
-            Access::Fields(..) => Scalar::Missing,
-        })
-    }
-}
-
-/// Where the values of a term are.
-enum Access<'a> {
-    Literal(Scalar<'a>),
-    Column(&'a Column),
-    /// What the column lacks is in the metadata.
-    Partly(&'a Column, &'a [Step], &'a Texts),
-    Metadata(&'a [Step], &'a Texts),
-    Texts(&'a Texts),
-    Fields(&'a Term, &'a Texts),
-}
-
-fn rows(asked: &[bool], mut holds: impl FnMut(usize) -> Result<bool>) -> Result<Vec<bool>> {
-    asked.iter().enumerate().map(|(row, asked)| if *asked { holds(row) } else { Ok(false) }).collect()
 }
 
 /// What is loaded once.

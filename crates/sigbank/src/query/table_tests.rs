@@ -48,7 +48,7 @@ proptest! {
         for (row, (metadata, fields)) in rows.iter().enumerate() {
             prop_assert_eq!(opened.metadata(row).unwrap(), metadata.as_str());
             prop_assert_eq!(&opened.fields(row).unwrap(), fields);
-            prop_assert_eq!(opened.stamps[row], row as u128);
+            prop_assert_eq!(opened.stamps().unwrap()[row], row as u128);
         }
         prop_assert_eq!(opened.counted_keys(), made.counted_keys());
         let columns = |table: &Table| -> Vec<_> {
