@@ -6,7 +6,7 @@ use sigbank::format::array::npy;
 use sigbank::format::model::json::Json;
 use sigbank::layout::jbof::{ArrayFile, Creation, Dataset};
 use sigbank::query::jbof::{Catalog, INDEX, Keep, Odd};
-use sigbank::query::{Expr, Table};
+use sigbank::query::{Expr, Record, Table, TableBuilder};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -191,6 +191,20 @@ fn damaged_foreign_and_newer_indices_are_passed_over_and_made_anew() {
     // One of another layout.
     Table::open(&path).unwrap().save(&path, "other").unwrap();
     assert_eq!(found(&dataset, "n == 3", Keep::Auto), ["i0003"]);
+    // One that names what is outside.
+    let mut rows = TableBuilder::default();
+    rows.push(&Record::new("../other/i0003", &metadata(3)), 1);
+    rows.finish().save(&path, "jbof").unwrap();
+    assert_eq!(found(&dataset, "n == 3", Keep::Auto), ["i0003"]);
+    // What killed writers left is removed when the next index is written, where it is old.
+    let left = ["old", "new"].map(|name| path.with_file_name(format!(".index.parquet.{name}")));
+    for file in &left {
+        std::fs::write(file, b"half").unwrap();
+    }
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(7200);
+    std::fs::File::options().write(true).open(&left[0]).unwrap().set_modified(long_ago).unwrap();
+    Catalog::new(Keep::Auto).write_index(&dataset, false, 0).unwrap();
+    assert_eq!(left.map(|file| file.exists()), [false, true]);
     // A directory in its place: no index then, and no harm.
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();

@@ -165,18 +165,18 @@ impl Column {
             self.values = Values::Float(values.iter().map(|n| *n as f64).collect());
         }
         self.large |= matches!(value, Scalar::Int(n) if !is_double(*n));
-        let held = match (&mut self.values, value) {
-            (Values::Bool(values), Scalar::Bool(v)) => Some(values.push(*v)),
-            (Values::Int(values), Scalar::Int(v)) => Some(values.push(*v)),
-            (Values::Float(values), Scalar::Float(v)) => Some(values.push(*v)),
-            (Values::Float(values), Scalar::Int(v)) if is_double(*v) => Some(values.push(*v as f64)),
-            (Values::Text(texts), Scalar::Text(v)) => Some(texts.push(v)),
-            _ => None,
-        };
-        match held {
-            Some(()) => self.present.push(true),
-            None => self.exact = false,
+        match (&mut self.values, value) {
+            (Values::Bool(values), Scalar::Bool(v)) => values.push(*v),
+            (Values::Int(values), Scalar::Int(v)) => values.push(*v),
+            (Values::Float(values), Scalar::Float(v)) => values.push(*v),
+            (Values::Float(values), Scalar::Int(v)) if is_double(*v) => values.push(*v as f64),
+            (Values::Text(texts), Scalar::Text(v)) => texts.push(v),
+            _ => {
+                self.exact = false;
+                return;
+            }
         }
+        self.present.push(true);
     }
     pub(super) fn bytes(&self) -> usize {
         self.present.capacity()

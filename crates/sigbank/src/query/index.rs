@@ -290,23 +290,15 @@ fn read_texts(reader: ColumnReader, rows: usize, texts: &mut Texts, present: Opt
             let mut values = values.iter();
             levels.into_iter().try_for_each(|level| {
                 present.push(level > 0);
-                match values.next_if_some(level > 0) {
-                    Some(value) => text(value, texts),
-                    None => Ok(texts.push("")),
+                if level == 0 {
+                    texts.push("");
+                    return Ok(());
                 }
+                values.next().map_or(Ok(()), |value| text(value, texts))
             })
         }
     }
 }
-
-/// The next one only where there is one.
-trait NextIf: Iterator {
-    fn next_if_some(&mut self, some: bool) -> Option<Self::Item> {
-        if some { self.next() } else { None }
-    }
-}
-
-impl<I: Iterator> NextIf for I {}
 
 /// Where the checksum's digits stand.
 fn checksum_place(bytes: &[u8]) -> Result<Range<usize>> {

@@ -10,12 +10,15 @@ use crate::layout::jbof::{ArrayDescription, Dataset, ROOT};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the index is, below the root: in the directory that every reader skips.
 pub const INDEX: &str = "__pycache__/sigbank/index.parquet";
 const LAYOUT: &str = "jbof";
 /// Data sets of fewer items are read as quickly as an index is.
 const WORTH_IT: usize = 500;
+/// A file that nobody finished after so long is a killed writer's.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// Items that a thread takes at once.
 const BATCH: usize = 256;
 
@@ -255,7 +258,8 @@ impl Catalog {
     fn load(&mut self, dataset: &Dataset) -> Option<u128> {
         let path = dataset.local_root()?.join(INDEX);
         match Table::open(&path).and_then(|table| table.sorted_by_id().map(|()| table)) {
-            Ok(table) if table.layout() == Some(LAYOUT) => {
+            // What is no name leads out of the data set.
+            Ok(table) if table.layout() == Some(LAYOUT) && (0..table.len()).all(|row| scan::is_name(table.id(row))) => {
                 let root = table.root();
                 self.table = table;
                 root
@@ -377,7 +381,20 @@ impl Catalog {
         let seen = self.seen.filter(|_| !made);
         self.table.save_with(&path, LAYOUT, seen.unwrap_or(0)).map_err(|e| e.at(path.display()))?;
         self.stale = 0;
+        sweep(&path);
         Ok(path)
+    }
+}
+
+/// Removes what killed writers of the index left beside it.
+fn sweep(path: &Path) {
+    let Some((dir, name)) = path.parent().zip(path.file_name().and_then(|name| name.to_str())) else { return };
+    let left = format!(".{name}.");
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
+        if entry.file_name().to_string_lossy().starts_with(&left) && age.is_some_and(|age| age > ABANDONED) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -73,8 +73,8 @@ fn rows(count: usize) -> Vec<(Json, Vec<Field>)> {
             "{{\"n\": {n}, \"x\": {}, \"speaker\": \"s{}\", \"voiced\": {}, \"mixed\": {odd}, \"id\": {n}, \"Speaker\": 1, \"half\": {}}}",
             n as f64 / 4.0,
             n % 5,
-            n % 2 == 0,
-            if n % 2 == 0 { n.to_string() } else { format!("{n}.5") },
+            n.is_multiple_of(2),
+            if n.is_multiple_of(2) { n.to_string() } else { format!("{n}.5") },
         );
         (json(&text), vec![])
     };

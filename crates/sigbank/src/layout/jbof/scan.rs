@@ -126,6 +126,11 @@ impl Looker {
     }
 }
 
+/// Whether a text can be the name of a directory that [`candidates`] gives.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty() && !names::is_hidden(name) && !name.contains(['/', '\\', '\0'])
+}
+
 /// The names of all directories that may be items, sorted.
 pub(crate) fn candidates(dataset: &Dataset) -> Result<Vec<String>> {
     let entries = dataset.store().list_dir(None)?.into_iter();
