@@ -50,6 +50,7 @@ mod source;
 mod tests;
 mod value;
 mod verify;
+mod windows;
 mod write;
 
 pub(super) use contents::contents;

@@ -189,6 +189,11 @@ impl JbofSource {
         }
     }
 
+    /// The extensions of arrays' files, in lower case.
+    pub(super) fn formats(&self) -> impl Iterator<Item = &str> {
+        self.formats.keys().map(String::as_str)
+    }
+
     fn known(&self, split: &str) -> Result<()> {
         if split == SPLIT {
             return Ok(());

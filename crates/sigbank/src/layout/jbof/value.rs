@@ -24,6 +24,8 @@ pub(super) struct Value {
     len: usize,
     file_bytes: u64,
     location: String,
+    /// All elements, where rows were asked for that the file has not as such.
+    whole: Option<Vec<u8>>,
 }
 
 impl Value {
@@ -64,7 +66,7 @@ impl Value {
             }
         }
         let len = byte_len(&dtype, &shape).map_err(|e| located(e.into()))?;
-        Ok(Self { reader, dtype, shape, len, file_bytes, location: entry.location() })
+        Ok(Self { reader, dtype, shape, len, file_bytes, location: entry.location(), whole: None })
     }
 
     pub(super) fn dtype(&self) -> &DType {
@@ -100,6 +102,45 @@ impl Value {
             return Ok(());
         }
         cast(&stored, &self.dtype, array.data(), out);
+        Ok(())
+    }
+}
+
+impl Value {
+    /// Puts some rows (positions along the first axis) into memory of the length that is asked for.
+    ///
+    /// # Errors
+    /// `Invalid` for rows that are not there; those of reading, and of `place`.
+    pub(super) fn put_rows<'a>(
+        &mut self,
+        start: u64,
+        count: usize,
+        place: impl FnOnce(usize) -> Result<&'a mut [u8]>,
+    ) -> Result<()> {
+        let info = self.reader.info();
+        let rows = self.shape.first().copied().unwrap_or(1);
+        let row = self.len.checked_div(rows).unwrap_or(0);
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let Some(end) = start.checked_add(count).filter(|end| *end <= rows) else {
+            return Err(Error::invalid(format!("rows {start} to {start}+{count} are asked for, but the array has {rows}"))
+                .at(&self.location));
+        };
+        // The file has the same rows, whatever else its document keeps.
+        if info.rows() == rows && info.dtype == self.dtype {
+            let location = &self.location;
+            return self.reader.read_rows(start, count, place(count * row)?).map_err(|e| Error::from(e).at(location));
+        }
+        let whole = match self.whole.take() {
+            Some(whole) => whole,
+            None => {
+                let mut whole = vec![0; self.len];
+                self.put(|_| Ok(&mut whole[..]))?;
+                whole
+            }
+        };
+        let whole = self.whole.insert(whole);
+        let wanted = whole.get(start * row..end * row).unwrap_or_default();
+        place(wanted.len())?.copy_from_slice(wanted);
         Ok(())
     }
 }
