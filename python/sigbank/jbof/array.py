@@ -24,9 +24,9 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     `Array(metafile)` reads the array whose JSON document this is.
     """
 
-    metadata: dict[str, Any]
-    _filename: str | None
-    _home: str | None
+    metadata: dict[str, Any] = None  # type: ignore[assignment]
+    _filename: str | None = None
+    _home: str | None = None
     """The item's folder and the array's name, for deleting it."""
 
     def __new__(cls, metafile: str | os.PathLike[str]) -> Array:
@@ -38,6 +38,8 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
     def __array_finalize__(self, source: Any) -> None:
         """NumPy made this array from another, or anew."""
+        if source is None:
+            return  # It is being made, and gets them then.
         self.metadata = getattr(source, "metadata", None)  # type: ignore[assignment]
         self._filename = getattr(source, "_filename", None)
         self._home = getattr(source, "_home", None)
@@ -72,7 +74,7 @@ def read(dataset: _native.JbofDataset, item: str, name: str) -> Array:
         array = _restored(array, *kept, where)
     array.metadata = metadata
     array._filename = filename
-    array._home = os.path.join(os.path.dirname(where), name)
+    array._home = where[: where.rindex("/") + 1] + name
     return array
 
 

@@ -12,6 +12,7 @@ use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sigbank_format::model::json::Json;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -46,6 +47,8 @@ pub(super) struct Inner {
     pub(super) root: Option<PathBuf>,
     pub(super) writer: Option<Writer>,
     pub(super) hdf: Option<Arc<HdfStore>>,
+    /// The directory, where it is on a local disk: looking into it costs one call.
+    pub(super) dir: Option<OwnedFd>,
     template: OnceLock<Option<String>>,
 }
 
@@ -85,7 +88,7 @@ impl Dataset {
     pub fn of_hdf(store: HdfStore) -> Result<Self> {
         let store = Arc::new(store);
         let hdf = Some(Arc::clone(&store));
-        Ok(Self(Arc::new(Inner { store, root: None, writer: None, hdf, template: OnceLock::new() })))
+        Ok(Self(Arc::new(Inner { store, root: None, writer: None, hdf, dir: None, template: OnceLock::new() })))
     }
     /// Opens the data set in a zip archive of its directory to read it, without unpacking.
     ///
@@ -96,10 +99,11 @@ impl Dataset {
     }
 
     fn opened(store: Arc<dyn Store>, root: Option<PathBuf>) -> Result<Self> {
+        let dir = root.as_deref().and_then(open_dir);
         let found = exists(&*store, &RelPath::parse(ROOT)?)?;
         let location = store.location();
         if found {
-            Ok(Self(Arc::new(Inner { store, root, writer: None, hdf: None, template: OnceLock::new() })))
+            Ok(Self(Arc::new(Inner { store, root, writer: None, hdf: None, dir, template: OnceLock::new() })))
         } else {
             Err(nothing().at(location))
         }
@@ -114,7 +118,8 @@ impl Dataset {
         let writer = Writer::new(Arc::new(write::private(LocalStore::open(root)?)?.durable(durable)), durable)?;
         writer.recover_all()?;
         let (store, root) = (Arc::clone(&read.0.store), read.0.root.clone());
-        Ok(Self(Arc::new(Inner { store, root, writer: Some(writer), hdf: None, template: OnceLock::new() })))
+        let dir = root.as_deref().and_then(open_dir);
+        Ok(Self(Arc::new(Inner { store, root, writer: Some(writer), hdf: None, dir, template: OnceLock::new() })))
     }
 
     /// Creates an empty data set and opens it to write. It is visible as a whole.
@@ -162,6 +167,9 @@ impl Dataset {
     /// The directory, for a data set on a local disk.
     pub fn local_root(&self) -> Option<&Path> {
         self.0.root.as_deref()
+    }
+    pub(super) fn directory(&self) -> Option<&OwnedFd> {
+        self.0.dir.as_ref()
     }
     /// Whether it can be written to through this object.
     pub fn is_writable(&self) -> bool {
@@ -212,7 +220,7 @@ impl Dataset {
     /// Whether a directory has a document. One that a symbolic link leads to out of the data set is an item that cannot be read: whoever asks it for
     /// anything is told, and the others are not kept from being read.
     fn is_item(&self, path: &RelPath) -> Result<bool> {
-        match exists(&*self.0.store, &path.join(ROOT)?) {
+        match self.0.has(&path.join(ROOT)?) {
             Err(e) if e.code() == Code::Invalid => Ok(true),
             other => other,
         }
@@ -321,6 +329,14 @@ impl Dataset {
 }
 
 impl Inner {
+    /// Whether there is an object; one that a symbolic link leads to out of the data set may be.
+    pub(super) fn has(&self, path: &RelPath) -> Result<bool> {
+        match self.dir.as_ref().map(|dir| rustix::fs::statat(dir, path.as_str(), rustix::fs::AtFlags::empty())) {
+            Some(Ok(found)) => Ok(rustix::fs::FileType::from_raw_mode(found.st_mode).is_file()),
+            Some(Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR)) => Ok(false),
+            _ => exists(&*self.store, path),
+        }
+    }
     pub(super) fn writer(&self) -> Result<&Writer> {
         self.writer.as_ref().ok_or_else(|| {
             Error::read_only("the data set was opened to read only")
@@ -328,6 +344,10 @@ impl Inner {
                 .remedy("open it to write (in Python: readonly=False)")
         })
     }
+}
+
+fn open_dir(path: &Path) -> Option<OwnedFd> {
+    std::fs::File::open(path).ok().map(OwnedFd::from)
 }
 
 /// A file, wherever links to it lead.

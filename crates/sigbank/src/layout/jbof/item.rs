@@ -5,7 +5,7 @@ use super::documents::{self, FILENAME, KEPT};
 use super::write::ArrayFile;
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
-use crate::store::{DirEntry, ReadAt, StoreFile, exists};
+use crate::store::{DirEntry, ReadAt, StoreFile};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ impl Item {
     /// Those of the store.
     pub fn has_array(&self, name: &str) -> Result<bool> {
         match names::array(name) {
-            Ok(()) => exists(&*self.inner.store, &self.document_path(name)?),
+            Ok(()) => self.inner.has(&self.document_path(name)?),
             Err(_) => Ok(false),
         }
     }
