@@ -109,6 +109,8 @@ class Dataset:
         """The ids of all records, in order; UnsupportedError where the layout's records have none (Sedpack's)."""
     def by_id(self, id: str) -> dict[str, Any]:
         """The record of an id; KeyError for one that no record has, InvalidError for one that several have."""
+    def windows(self, field: str, length: int, hop: int | None = None) -> Dataset:
+        """Windows of a field of recordings of any length, as a dataset with the fields `field`, `item` and `start` (JBOF only)."""
     def batches(
         self,
         split: str,

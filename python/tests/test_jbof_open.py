@@ -149,6 +149,34 @@ def test_batches_are_the_records_in_every_order(tmp_path: Path) -> None:
     assert list(only) == ["mic"] and [len(value) for value in only["mic"]] == [len(dataset[n]["mic"]) for n in range(50)]
 
 
+@needs_reference
+@pytest.mark.parametrize("fileformat", ["wav", "flac"])
+def test_windows_make_batches_of_unequal_recordings(tmp_path: Path, fileformat: str) -> None:
+    written = reference.create_dataset(tmp_path / "d")
+    lengths = {"a": 1000, "b": 63, "c": 64, "d": 500}
+    for n, (name, length) in enumerate(lengths.items()):
+        sound = np.stack([SINE[:length] / (n + 1), SINE[:length] / 2], axis=1)
+        written.add_item(name, {}).add_array("s", sound, fileformat=fileformat, samplerate=16000)
+    dataset = sigbank.open(tmp_path / "d")
+    windows = dataset.windows("s", 64, 32)
+    assert repr(windows) == f"""Dataset("{tmp_path}/d", jbof, windows of 64 of 's' every 32, all 45)"""
+    assert (list(windows.schema), windows.schema["s"].shape) == (["s", "item", "start"], (64, 2))
+    assert windows.schema["s"].metadata["window"] == {"length": 64, "hop": 32} and windows.schema["s"].metadata["samplerate"] == 16000
+    expected = [(name, start) for name, length in lengths.items() for start in range(0, length - 63, 32)]
+    for shuffle in [False, 20]:
+        seen = []
+        for batch in pickle.loads(pickle.dumps(windows)).batches("all", 8, shuffle, seed=1):
+            for row, (name, start) in enumerate(zip(batch["item"], batch["start"], strict=True)):
+                same(batch["s"][row], np.asarray(reference.DataSet(tmp_path / "d").get_item(name).s)[start : start + 64])
+                seen.append((name, start))
+        assert sorted(seen) == expected and (seen == expected) == (shuffle is False)
+    assert (windows[3]["item"], windows[3]["start"], len(dataset.windows("s", 500))) == ("a", 96, 3)
+    with pytest.raises(errors.NotFoundError, match="there are s"):
+        dataset.windows("t", 4)
+    with pytest.raises(errors.InvalidError, match="at least 1"):
+        dataset.windows("s", 4, 0)
+
+
 def in_a_child(dataset: Any, queue: Any) -> None:
     queue.put([batch["x"][:, 0].tolist() for batch in dataset.batches("all", 4)])
 

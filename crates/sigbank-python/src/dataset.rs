@@ -4,6 +4,7 @@ use crate::errors::{missing_split, raise};
 use crate::give::{as_stored, is_absent};
 use crate::iterate::BatchIterator;
 use crate::values::descr;
+use crate::windows::Of;
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PySlice, PyString, PyTuple, PyType};
@@ -52,7 +53,7 @@ pub fn open(
         Ok((Arc::new(dataset.source()?), Some(name)))
     };
     let (source, version) = py.detach(open).map_err(raise)?;
-    Ok(Dataset { source, path: address, options, version })
+    Ok(Dataset { source, path: address, options, version, windows: None })
 }
 
 /// A path made absolute, or an address as it is.
@@ -159,11 +160,12 @@ impl Field {
 /// A dataset, whatever its layout.
 #[pyclass(frozen, module = "sigbank._native")]
 pub struct Dataset {
-    source: Arc<dyn Source>,
-    path: String,
-    options: StorageOptions,
+    pub source: Arc<dyn Source>,
+    pub path: String,
+    pub options: StorageOptions,
     /// Which version it is, where one was asked for: then it is opened again by its digest.
-    version: Option<String>,
+    pub version: Option<String>,
+    pub windows: Option<Of>,
 }
 
 impl Dataset {
@@ -333,6 +335,16 @@ impl Dataset {
         one.pop().ok_or_else(|| PyKeyError::new_err(format!("no record '{id}'")))
     }
 
+    /// Windows of a field of recordings, as a dataset: its records have the field (`length` rows of it), `item` (the recording's id) and `start` (the
+    /// window's first row), `hop` rows after the one before (by default `length`). What fills no window at an end is left out.
+    ///
+    /// Raises:
+    ///     UnsupportedError: for layouts other than JBOF.
+    #[pyo3(signature = (field, length, hop=None))]
+    fn windows(slf: &Bound<'_, Self>, field: &str, length: Whole, hop: Option<Whole>) -> PyResult<Self> {
+        crate::windows::windows(slf, field, length.0, hop.map_or(length.0, |hop| hop.0))
+    }
+
     /// Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
     ///
     /// Of a field whose dtype or shape is not the same in all records the list holds an array for each record, and None for one that lacks it.
@@ -426,7 +438,8 @@ impl Dataset {
 
     fn __repr__(&self) -> String {
         let splits: Vec<String> = self.source.splits().iter().map(|s| format!("{} {}", s.name, s.records)).collect();
-        let version = self.version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
+        let mut version = self.version.as_ref().map(|version| format!(", version {version}")).unwrap_or_default();
+        version += &self.windows.as_ref().map(Of::words).unwrap_or_default();
         format!(
             "Dataset({:?}, {}{version}, {})",
             self.path,
@@ -435,7 +448,10 @@ impl Dataset {
         )
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        if let Some(of) = &self.windows {
+            return of.reduce(py);
+        }
         let mut open = PyModule::import(py, "sigbank")?.getattr("open")?;
         let settings = PyDict::new(py);
         if self.version.is_some() {
@@ -447,7 +463,7 @@ impl Dataset {
         if !settings.is_empty() {
             open = PyModule::import(py, "functools")?.getattr("partial")?.call((open,), Some(&settings))?;
         }
-        Ok((open, (self.path.clone(),)))
+        Ok((open, PyTuple::new(py, [&self.path])?))
     }
 }
 

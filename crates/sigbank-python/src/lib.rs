@@ -11,6 +11,7 @@ mod sedpack;
 mod signal;
 mod tools;
 mod values;
+mod windows;
 
 use pyo3::prelude::*;
 

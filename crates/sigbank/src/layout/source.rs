@@ -222,6 +222,17 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         let _ = id;
         Err(no_ids(self.layout(), &self.location()))
     }
+    /// Windows of `len` rows (positions along the first axis) of a field, `hop` rows apart, as records of their own: how recordings of unequal
+    /// lengths become batches.
+    ///
+    /// # Errors
+    /// `Unsupported` where the layout has none; `NotFound` for an unknown field; `Invalid` where its values differ in more than their length.
+    fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        let _ = (field, len, hop);
+        Err(Error::unsupported(format!("windows of a dataset of this layout ({})", self.layout()))
+            .at(self.location())
+            .remedy("cut recordings when they are packed: sigbank pack --window"))
+    }
     /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;
     /// How large the dataset is, where the layout keeps that; none where schema and disk have to tell.

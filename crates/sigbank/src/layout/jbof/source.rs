@@ -332,6 +332,10 @@ impl Source for JbofSource {
         }
         Ok(())
     }
+    /// See [`JbofSource::windows_of`].
+    fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        self.windows_of(field, len, hop)
+    }
     /// Reads each array wholly, through what its format checks (the MD5 of flac, the CRC of ogg; in a zip archive the CRC of each member), compares
     /// the sizes of npy files with what they declare, and looks at each document. Nothing else is known of a data set that could be
     /// compared: see [`Source::root_digest`].
