@@ -115,7 +115,16 @@ pub struct Hit {
 enum Seen {
     /// What the table has of it stands.
     Same(usize),
-    Read(String, Document, u128, u128),
+    Read(Box<Fresh>),
+}
+
+/// An item that was read.
+struct Fresh {
+    name: String,
+    document: Document,
+    stamp: u128,
+    /// What its fields were known under.
+    field_stamp: u128,
 }
 
 impl Catalog {
@@ -237,7 +246,8 @@ impl Catalog {
         // A directory that is no item may become one without a sign in the root.
         let whole = seen.iter().all(Option::is_some);
         let seen: Vec<Seen> = seen.into_iter().flatten().collect();
-        let anew = seen.iter().filter(|seen| matches!(seen, Seen::Read(_, Document::Object(_), ..))).count();
+        let anew =
+            seen.iter().filter(|seen| matches!(seen, Seen::Read(fresh) if matches!(fresh.document, Document::Object(_)))).count();
         let kept = seen.iter().filter(|seen| matches!(seen, Seen::Same(_))).count();
         if kept != self.table.len() || kept != seen.len() {
             self.stale += anew.max(self.table.len() - kept);
@@ -287,7 +297,7 @@ impl Catalog {
         }
         let Some((document, stamp)) = scan::document(dataset, looker, item)? else { return Ok(None) };
         let field_stamp = row.and_then(|row| self.table.field_stamps().ok()?.get(row)).copied().unwrap_or(0);
-        Ok(Some(Seen::Read(item.to_owned(), document, stamp, field_stamp)))
+        Ok(Some(Seen::Read(Box::new(Fresh { name: item.to_owned(), document, stamp, field_stamp }))))
     }
 
     /// A table of what stands and what was read.
@@ -306,7 +316,8 @@ impl Catalog {
                         odd.insert(at, kept.clone());
                     }
                 }
-                Seen::Read(name, document, stamp, field_stamp) => {
+                Seen::Read(fresh) => {
+                    let Fresh { name, document, stamp, field_stamp } = *fresh;
                     // Its fields may stand although its metadata do not: their own stamp tells.
                     let fields = match old.row_of(&name) {
                         Some(row) if field_stamp != 0 => old.fields_text(row)?,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What `work` gives for ranges of numbers below `count`, in order: `batch` numbers
 /// at a time on `threads` threads; 0: one a core.
@@ -12,8 +12,11 @@ pub(super) fn parallel<T: Send>(
     threads: usize,
     work: impl Fn(std::ops::Range<usize>, &mut Vec<T>) -> Result<()> + Sync,
 ) -> Result<Vec<T>> {
+    // Asking costs a look into several files.
+    static CORES: OnceLock<usize> = OnceLock::new();
     let threads = match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 if count <= batch => 1,
+        0 => *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)),
         n => n,
     };
     let next = AtomicUsize::new(0);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sigbank_format::model::json::{Json, Limits};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Filesystems tell times in steps of up to so much: what changed less long ago may change again without showing it.
 const STEP: Duration = Duration::from_millis(100);
@@ -71,19 +71,17 @@ impl Looker {
         Self { root, before: i128::try_from(now.saturating_sub(STEP).as_nanos()).unwrap_or(0) }
     }
 
-    fn stamp(&self, found: &[Stat]) -> Stamp {
-        let (mut hash, mut lasting) = (Xxh3::new(), true);
-        for stat in found {
-            let nanos = |seconds: i64, nanos: i128| i128::from(seconds) * 1_000_000_000 + nanos;
-            let modified = nanos(stat.st_mtime, stat.st_mtime_nsec.into());
-            let changed = nanos(stat.st_ctime, stat.st_ctime_nsec.into());
-            lasting &= modified < self.before && changed < self.before;
-            // Not the device: its number is another after the next mount.
-            for part in [i128::from(stat.st_ino), modified, changed, i128::from(stat.st_size)] {
-                hash.update(&part.to_le_bytes());
-            }
+    fn stamp(&self, stat: &Stat) -> Stamp {
+        let nanos = |seconds: i64, nanos: i128| i128::from(seconds) * 1_000_000_000 + nanos;
+        let modified = nanos(stat.st_mtime, stat.st_mtime_nsec.into());
+        let changed = nanos(stat.st_ctime, stat.st_ctime_nsec.into());
+        // Not the device: its number is another after the next mount.
+        let parts = [i128::from(stat.st_ino), modified, changed, i128::from(stat.st_size)];
+        let mut bytes = [0; 64];
+        for (slot, part) in bytes.chunks_exact_mut(16).zip(parts) {
+            slot.copy_from_slice(&part.to_le_bytes());
         }
-        Stamp { digest: hash.digest128().max(1), lasting }
+        Stamp { digest: xxh3_128(&bytes).max(1), lasting: modified < self.before && changed < self.before }
     }
     fn stat(&self, path: &str) -> Option<Result<Stat, Errno>> {
         self.root.as_ref().map(|root| rustix::fs::statat(root, path, AtFlags::empty()))
@@ -92,22 +90,25 @@ impl Looker {
     /// Of the root, which changes where items come and go; none where it is on no local disk.
     pub(crate) fn root(&self) -> Option<Stamp> {
         let stat = rustix::fs::fstat(self.root.as_ref()?).ok()?;
-        Some(self.stamp(&[stat]))
+        Some(self.stamp(&stat))
     }
     /// Of an item's document; none where only reading tells.
     pub(crate) fn document(&self, item: &str) -> Option<Stamp> {
         let stat = self.stat(&format!("{item}/{ROOT}"))?.ok()?;
-        Some(self.stamp(&[stat]))
+        Some(self.stamp(&stat))
     }
     /// Of an item's directory and its arrays, given by name and file; none where only reading tells.
     pub(crate) fn arrays<'a>(&self, item: &str, arrays: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Option<Stamp> {
-        let mut found = vec![self.stat(item)?.ok()?];
+        let first = self.stamp(&self.stat(item)?.ok()?);
+        let (mut digests, mut lasting) = (first.digest.to_le_bytes().to_vec(), first.lasting);
         for (name, file) in arrays {
             for path in [Some(format!("{item}/{name}.json")), file.map(|file| format!("{item}/{file}"))].into_iter().flatten() {
-                found.push(self.stat(&path)?.ok()?);
+                let stamp = self.stamp(&self.stat(&path)?.ok()?);
+                digests.extend_from_slice(&stamp.digest.to_le_bytes());
+                lasting &= stamp.lasting;
             }
         }
-        Some(self.stamp(&found))
+        Some(Stamp { digest: xxh3_128(&digests).max(1), lasting })
     }
 }
 
@@ -122,7 +123,7 @@ impl Looker {
         let size = usize::try_from(stat.st_size).ok().filter(|size| *size as u64 <= Limits::default().max_bytes)?;
         let mut text = vec![0; size];
         let read = rustix::io::pread(&file, &mut text[..], 0).ok()?;
-        (read == size && rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()).then(|| (text.into(), self.stamp(&[stat])))
+        (read == size && rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()).then(|| (text.into(), self.stamp(&stat)))
     }
 }
 
