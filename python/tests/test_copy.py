@@ -182,3 +182,15 @@ def test_through_a_cache(tmp_path: Path, s3_server: dict[str, str]) -> None:
     # Shards of more than a block go through it: each block was written once.
     assert len(kept[0]) == 7 * 3 + 2
     assert kept[0] == kept[1]
+
+
+def test_a_copy_within_itself_is_refused(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source, address = sedpack_in(tmp_path / "source"), address_in(s3_server)
+    done("cp", source, address, server=s3_server)
+    parent = address.rpartition("/")[0]
+    for to in (f"{address}/copy", address, f"{address}/", parent):
+        said = run("cp", address, to, server=s3_server)
+        assert said.returncode == 1 and "one is within the other" in said.stderr, said.stderr
+    done("cp", address, f"{address}-2", server=s3_server)
+    said = run("cp", source, source / "copy")
+    assert said.returncode == 1 and "one is within the other" in said.stderr, said.stderr

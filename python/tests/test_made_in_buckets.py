@@ -220,3 +220,24 @@ def test_a_profile_of_the_files_gives_what_the_environment_does_not(tmp_path: Pa
     credentials.write_text("")
     mixed = copied(address_in(s3_server), AWS_PROFILE="lab", **keys)
     assert mixed.returncode == 0, mixed.stderr
+
+
+def test_what_a_repair_would_do_is_told_of_a_bucket(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    address, options = address_in(s3_server), options_of(s3_server)
+    make(address, range(10), options)
+    settings = [part for key, value in options.items() for part in ("--storage-option", f"{key}={value}")]
+
+    def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([PROGRAM, "check", address, *arguments, *settings], capture_output=True, text=True, timeout=60)
+
+    whole = check("--dry-run")
+    assert whole.returncode == 0 and "nothing to repair" in whole.stdout, whole.stdout + whole.stderr
+    gone = next(name for name in objects(s3_server, address) if name.endswith(".fb"))
+    prefix = address.removeprefix(f"s3://{s3_server['bucket']}/")
+    client(s3_server).delete_object(Bucket=s3_server["bucket"], Key=f"{prefix}/{gone}")
+    before = objects(s3_server, address)
+    planned = check("--repair", "--dry-run")
+    assert planned.returncode == 1 and f"drop {gone}" in planned.stdout, planned.stdout + planned.stderr
+    refused = check("--repair", "--yes")
+    assert refused.returncode == 1 and "repair the copy" in refused.stderr, refused.stderr
+    assert objects(s3_server, address) == before

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
 use sigbank::layout::signal_dataset::Which;
-use sigbank::layout::{Source, jbof, sedpack, signal_dataset};
-use sigbank::store::local_path;
+use sigbank::layout::{Layout, Source, detect, jbof, sedpack, signal_dataset};
+use sigbank::store::{connect, local_path};
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
 
@@ -114,12 +114,7 @@ pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
 }
 
 fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let Some(folder) = local_path(&args.dataset) else {
-        return Err(Error::unsupported("a dataset is repaired in a folder, where writers can be kept out meanwhile")
-            .at(&args.dataset)
-            .remedy("check it without --repair; copy it (sigbank cp), and repair the copy")
-            .into());
-    };
+    let Some(folder) = local_path(&args.dataset) else { return plan_afar(args, out) };
     if folder.join(signal_dataset::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
         return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
             .at(folder.display())
@@ -132,7 +127,28 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             .remedy("check it without --repair and --dry-run; restore what is damaged from a copy, or delete the array")
             .into());
     }
-    let dataset = Dataset::open_to_repair(folder, OpenOptions::default())?;
+    carry_out(&Dataset::open_to_repair(folder, OpenOptions::default())?, args, out)
+}
+
+/// In a bucket it can be told what a repair would do; carried out it is in a copy.
+fn plan_afar(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let refused = |why: &str| Error::unsupported(why.to_owned()).at(&args.dataset);
+    let copy = "copy it (sigbank cp; of a damaged one what is whole), and repair the copy";
+    if !args.dry_run {
+        return Err(refused("a dataset is repaired in a folder, where writers can be kept out meanwhile")
+            .remedy(format!("see what would be done ({}); {copy}", dry_run(args)))
+            .into());
+    }
+    let store = connect(&args.dataset, &args.version.storage())?;
+    if detect(&*store)? != Some(Layout::Sedpack) {
+        return Err(refused("only Sedpack datasets have lists and checksums that a repair builds anew")
+            .remedy("check it without --dry-run, and restore what is damaged from a copy")
+            .into());
+    }
+    carry_out(&Dataset::open_store(store, OpenOptions::default())?, args, out)
+}
+
+fn carry_out(dataset: &Dataset, args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let bar = bar();
     let options = RepairOptions { adopt_copies: args.adopt_copies, lost_for_good: args.lost_for_good };
     let plan = dataset.plan_repair_with(&options, &mut counted(&bar));

@@ -5,6 +5,7 @@ use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
 use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
 use sigbank::layout::{self, Source, jbof};
+use sigbank::store::StorageOptions;
 use std::sync::Arc;
 
 /// The shared argument.
@@ -24,6 +25,10 @@ impl Version {
             None => layout::open_with(path, &self.storage.options()),
             Some(version) => open_at_version(path, version, &self.storage.options()),
         }
+    }
+    /// The settings of the storage.
+    pub(crate) fn storage(&self) -> StorageOptions {
+        self.storage.options()
     }
     /// The JBOF data set, if that is what is there; it has no versions.
     pub(crate) fn jbof(&self, path: &str) -> Result<Option<jbof::Dataset>, Error> {

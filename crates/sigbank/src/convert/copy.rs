@@ -384,13 +384,22 @@ fn refuse_other_files(to: &dyn Store) -> Result<()> {
 /// Refuses one folder, and one within the other. Of other stores only their options tell whether two of one name are one.
 fn apart(from: &dyn Store, to: &dyn Store) -> Result<()> {
     let (a, b) = (from.location(), to.location());
-    let (a, b) = (Path::new(&a), Path::new(&b));
-    if a.is_absolute() && b.is_absolute() && (a.starts_with(b) || b.starts_with(a)) {
-        return Err(Error::invalid("source and destination are one folder, or one is within the other")
-            .at(b.display())
-            .remedy("choose another destination"));
+    let one = match (from.identity(), to.identity()) {
+        (Some(a), Some(b)) => {
+            let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            within(&a, &b) || within(&b, &a)
+        }
+        _ => {
+            let (a, b) = (Path::new(&a), Path::new(&b));
+            a.is_absolute() && b.is_absolute() && (a.starts_with(b) || b.starts_with(a))
+        }
+    };
+    match one {
+        true => Err(Error::invalid("source and destination are one place, or one is within the other")
+            .at(b)
+            .remedy("choose another destination")),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn stopped() -> Error {

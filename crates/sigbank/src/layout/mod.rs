@@ -63,7 +63,7 @@ pub trait Sink: Send + Sync {
     fn commit(&self, tokens: Vec<Token>) -> Result<Committed>;
 }
 
-/// Opens a dataset of any layout, read-only: in a folder, in a zip archive or HDF5 file, or at another address that [`connect`](crate::store::connect) knows.
+/// Opens a dataset of any layout, read-only: in a folder, in a zip archive or HDF5 file, or at another address that [`connect`] knows.
 ///
 /// # Errors
 /// `NotFound` where nothing is, `Unsupported` where what is there is no dataset of a known layout.
@@ -74,7 +74,7 @@ pub fn open(address: &str) -> Result<Arc<dyn Source>> {
 /// As [`open`], with settings of the store.
 ///
 /// # Errors
-/// Those of [`open`], and of [`connect`](crate::store::connect).
+/// Those of [`open`], and of [`connect`].
 pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Source>> {
     let (layout, place) = found(address, options)?;
     Ok(match (layout, place) {

@@ -1,6 +1,6 @@
 //! Batches for training: read ahead by threads, mixed, in an order that is the same everywhere.
 //!
-//! [`Loader`] is an iterator over [`Batch`]es of any [`Source`](crate::layout::Source). The order is a pure function
+//! [`Loader`] is an iterator over [`Batch`]es of any [`Source`]. The order is a pure function
 //! ([`order`]); where a run stopped is one number ([`Loader::position`]). What is read ahead is bounded, whatever the size of
 //! the dataset and however slow the consumer.
 //!

@@ -141,6 +141,9 @@ impl Store for CachedStore {
     fn location(&self) -> String {
         self.inner.location()
     }
+    fn identity(&self) -> Option<String> {
+        self.inner.identity()
+    }
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }

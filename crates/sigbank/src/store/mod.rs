@@ -146,6 +146,11 @@ pub struct Capabilities {
 pub trait Store: Send + Sync + fmt::Debug {
     /// The root as people know it (a directory, an address).
     fn location(&self) -> String;
+    /// What tells the root's place from all others, for stores of which several addresses, or one address of several services, may lead to
+    /// it: a place within another one begins with its identity and a slash. `None` where the location does.
+    fn identity(&self) -> Option<String> {
+        None
+    }
     /// What this store can do.
     fn capabilities(&self) -> Capabilities;
 

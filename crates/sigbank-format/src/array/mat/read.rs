@@ -336,7 +336,8 @@ impl<'a> Elements<'a> {
         let flags = self.word(word);
         let (ty, dimensions) = self.short("the dimensions of a variable", MAX_RANK * 4)?;
         let dims = dimensions.as_chunks::<4>().0.iter().map(|&d| usize::try_from(self.word(d).cast_signed()).ok());
-        let shape = dims.collect::<Option<Vec<usize>>>().filter(|_| ty == element::INT32);
+        // At least two, as the format has it.
+        let shape = dims.collect::<Option<Vec<usize>>>().filter(|dims| ty == element::INT32 && dims.len() >= 2);
         let shape = shape.ok_or_else(|| FormatError::corrupt("the dimensions of a variable are no lengths of axes"))?;
         let (_, name) = self.short("the name of a variable", LONGEST_NAME)?;
         // SciPy writes Latin-1, MATLAB ASCII.

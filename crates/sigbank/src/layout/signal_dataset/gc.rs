@@ -273,7 +273,7 @@ impl Garbage {
     /// what they name, so that the rest of an interrupted run is garbage again. Also deletes unfinished files of killed writers, where the
     /// store keeps such.
     ///
-    /// `sigbank/gc.json` tells those who publish that this is going on, and stays: see the [module](self).
+    /// `sigbank/gc.json` tells those who publish that this is going on, and stays: see the module.
     ///
     /// # Errors
     /// `Conflict` where another is at work, or something was published meanwhile: nothing is deleted then. `ReadOnly` where the storage's clock is not known; those of [`gc`]; `Storage` for an object that cannot be deleted.

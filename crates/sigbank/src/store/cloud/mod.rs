@@ -164,6 +164,14 @@ impl Store for CloudStore {
     fn location(&self) -> String {
         self.0.settings.location.clone()
     }
+    fn identity(&self) -> Option<String> {
+        let settings = &self.0.settings;
+        let place = [settings.container.as_str(), settings.prefix.as_str()];
+        let place = place.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+        let endpoint = settings.endpoint.as_deref().unwrap_or_default();
+        let account = settings.account.as_deref().unwrap_or_default();
+        Some(format!("{:?} {endpoint} {account} {place}", settings.service))
+    }
     fn capabilities(&self) -> Capabilities {
         let write = self.0.settings.service != Service::Http;
         Capabilities { write, compare_and_swap: write, locks: false, flush: false, round_trip: read::ROUND_TRIP }
