@@ -18,6 +18,10 @@ use std::time::Duration;
 /// set names. They harm nobody. This lists the folder (as no other command does) and shows them; --older-than and --delete together
 /// delete those of at least that age. What is younger may belong to a publication that is still being made: choose an age longer than any takes,
 /// from the first worker's shard on. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
+///
+/// While it deletes, sigbank/gc.json says so: publish, annotate, cp and sync wait for no one, but make what they take over of earlier runs young, look at
+/// everything once more where something was deleted meanwhile, and do not publish while that is going on. Where a run in a bucket was killed, another one
+/// with --delete ends that. The reference package does not look at that file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data

@@ -396,3 +396,25 @@ fn a_mounted_bucket_takes_datasets_and_versions_and_no_annotations() {
     assert_eq!(names(&*store), before);
     made.verify(&mut |_, _| true).unwrap();
 }
+
+/// No entry of the catalog holds a digest of a set's root: it tells its own.
+#[test]
+fn any_byte_of_a_sets_root_is_looked_at() {
+    let store = memory();
+    let dataset = dataset(&store, 3, 2, &options());
+    let metadata =
+        json(r#"{"by":"me","set_sha256":"0000000000000000000000000000000000000000000000000000000000000000","shards":[1]}"#);
+    let options = AnnotationOptions { metadata, publication_id: Some("p1".into()), ..AnnotationOptions::default() };
+    publish_annotations(&dataset, "labels", rows(0..3), &options).unwrap();
+    let root = path("annotations/sets/labels/p1/root.json");
+    let bytes = store.get(&root).unwrap().to_vec();
+    let open = || dataset.annotations().unwrap().open("labels").and_then(|set| set.verify());
+    open().unwrap();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        replace(&*store, root.as_str(), &changed);
+        let e = open().err().unwrap_or_else(|| panic!("{at}: {:?}", String::from_utf8_lossy(&changed)));
+        assert!(e.code() == sigbank::Code::Corrupt && e.path().unwrap().ends_with("p1/root.json"), "{at} {e:?}");
+    }
+}

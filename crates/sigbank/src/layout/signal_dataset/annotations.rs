@@ -282,7 +282,10 @@ impl AnnotationSet {
         let inner = dataset.inner();
         let bytes = inner.objects.document(reference, &inner.options.control)?;
         let root = SetRoot::parse(&bytes, &inner.options.control).map_err(Error::from).and_then(|root| {
+            // It lies where its publication id says.
+            let folder = reference.path.as_str().rsplit('/').nth(1).unwrap_or_default();
             let agrees = [
+                ("publication_id", root.publication_id.as_str(), folder),
                 ("name", root.name.as_str(), name),
                 ("source_snapshot_id", root.source_snapshot_id.as_str(), dataset.snapshot_id()),
             ];
@@ -295,7 +298,7 @@ impl AnnotationSet {
                 let (rows, records) = (root.record_count, dataset.len());
                 return Err(Error::corrupt(format!("{rows} annotations for {records} records: a set covers every record")));
             }
-            Ok(root)
+            Ok(root.verify(&bytes)?)
         });
         let root = root.map_err(|e| e.at(inner.objects.locate(&reference.path)))?;
         Ok(Self { root: Arc::new(root), dataset })

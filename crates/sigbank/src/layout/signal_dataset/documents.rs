@@ -91,8 +91,16 @@ pub struct Reference {
 
 impl Reference {
     pub(super) fn put(&self, out: &mut Doc) {
+        self.put_with(out, None);
+    }
+
+    /// With one member more, whose key comes between `path` and `sha256`.
+    pub(super) fn put_with(&self, out: &mut Doc, more: Option<(&str, &str)>) {
         out.open('{');
         out.string("path", self.path.as_str());
+        if let Some((key, value)) = more {
+            out.string(key, value);
+        }
         if let Some(digest) = &self.sha256 {
             out.string("sha256", &digest.to_string());
         }

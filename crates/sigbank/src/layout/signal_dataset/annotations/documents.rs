@@ -1,11 +1,15 @@
 //! The documents of annotations: compact JSON without a last line feed. Unknown keys are errors.
 
+use super::super::digest::Digest;
 use super::super::documents::{Doc, Fields, Place, Reference, need, object, reference};
 use super::{AnnotationShard, identifier, inside};
 use crate::uri::RelPath;
 use sigbank_format::FormatError;
 use sigbank_format::model::json::{Json, Limits, Parser, write_string};
 use std::collections::BTreeMap;
+
+/// The key of a set's digest in the first of its objects' references.
+const SET_DIGEST: &str = "set_sha256";
 
 fn wrong(message: impl Into<String>) -> FormatError {
     FormatError::corrupt(message)
@@ -206,7 +210,24 @@ impl SetRoot {
         Ok(root)
     }
 
+    /// Compares the document that was read with the digest in it, where it must have one.
+    pub(super) fn verify(self, bytes: &[u8]) -> Fields<Self> {
+        let must = self.shards.iter().any(|shard| shard.object.sha256.is_some());
+        same_bytes(bytes, must)?;
+        Ok(self)
+    }
+
+    /// The document. Where its objects have digests it has one of its own, that of all its other bytes, in the first object's reference,
+    /// since who names it cannot: an entry of the catalog has no place for one.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.document(None);
+        match self.shards.first().and_then(|shard| shard.object.sha256) {
+            Some(_) => self.document(Some(&Digest::of(&bytes).to_string())),
+            None => bytes,
+        }
+    }
+
+    fn document(&self, mut digest: Option<&str>) -> Vec<u8> {
         let mut out = Doc::default();
         out.open('{');
         out.raw("metadata", self.metadata.as_str());
@@ -220,13 +241,35 @@ impl SetRoot {
             out.open('{');
             out.number("first_ordinal", shard.first_ordinal);
             out.key("object");
-            shard.object.put(&mut out);
+            shard.object.put_with(&mut out, digest.take().map(|digest| (SET_DIGEST, digest)));
             out.number("record_count", shard.record_count);
             out.close('}');
         }
         out.close(']');
         out.string("source_snapshot_id", &self.source_snapshot_id);
         out.compact()
+    }
+}
+
+/// Whether a set's root is what the digest in it says, if it has one.
+fn same_bytes(bytes: &[u8], must: bool) -> Fields<()> {
+    let last = |text: &str| bytes.windows(text.len()).rposition(|window| window == text.as_bytes());
+    let (key, hex) = (format!("\"{SET_DIGEST}\":\""), 64);
+    // The metadata may hold what looks like it, but stand before the shards; behind them there is nothing that could.
+    let at = last(&key).filter(|at| last("\"shards\":[").is_some_and(|shards| shards < *at));
+    let told = at.and_then(|at| {
+        let digest: Digest = std::str::from_utf8(bytes.get(at + key.len()..at + key.len() + hex)?).ok()?.parse().ok()?;
+        Some((digest, [bytes.get(..at)?, bytes.get(at + key.len() + hex + 2..)?].concat()))
+    });
+    match told {
+        Some((digest, rest)) if Digest::of(&rest) == digest => Ok(()),
+        Some((digest, _)) => {
+            Err(wrong(format!("it is not the document of sha256:{digest}, which it says it is: its bytes were changed")))
+        }
+        None if must || at.is_some() => {
+            Err(wrong("it does not tell its own digest, though those of its objects: its bytes were changed"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -390,7 +390,7 @@ fn finish(
         shards,
     };
     let bytes = root.to_bytes();
-    if !create(&**store, &path, &bytes)? && catalog(dataset)?.2.sets.get(name).is_none() {
+    if !create(&**store, &path, &bytes)? && !catalog(dataset)?.2.sets.contains_key(name) {
         // It protects all that was written with it, see `guard`.
         renew(&**store, &path, &bytes)?;
     }

@@ -42,7 +42,9 @@ pub(in super::super) fn objects_of(objects: &Objects, set: &Reference, limits: &
 /// How a set names its objects.
 pub(in super::super) fn references_of(objects: &Objects, set: &Reference, limits: &Limits) -> Result<Vec<Reference>> {
     let bytes = objects.document(set, limits)?;
-    let root = SetRoot::parse(&bytes, limits).map_err(|e| Error::from(e).at(objects.locate(&set.path)))?;
+    let root = SetRoot::parse(&bytes, limits)
+        .and_then(|root| root.verify(&bytes))
+        .map_err(|e| Error::from(e).at(objects.locate(&set.path)))?;
     Ok(root.shards.into_iter().map(|shard| shard.object).collect())
 }
 
