@@ -3,12 +3,15 @@
     python benches/bench_jbof.py                          everything
     python benches/bench_jbof.py find --items 10000 --repetitions 5
     python benches/bench_jbof.py million
+    python benches/bench_jbof.py files --folder /dev/shm  in memory, where no disk decides
 
 `find`: items with 4 keys each. The first `find_items` of a fresh process, which opens the data set and gives each item that is found: of the
 reference, of ours without an index (the one that is left for the next program included), and with it; then a second search in the same process.
 `million`: a table of 1,000,000 records, metadata only, kept in a file as the index is: opening it and asking for two keys, beside
 DuckDB on the same file where that is installed, and the memory that the process takes for it. A ratio is the median of the ratios of
 runs that followed each other, with the lowest and highest.
+`files`: items with 4 keys and 1,000 samples of float32 each, every tenth with a second of 16 kHz wav too. Adding them (both leave flushing to the
+operating system; `durable=True` is told beside it), reading all arrays of all items, and the hash, each in a fresh process.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from pathlib import Path
 from typing import Any
 
 # the least ratio to the reference
-TARGETS = {"first, with the index": 20.0, "first, without": 3.0, "again": 3.0}
+SEARCHES = {"first, with the index": 20.0, "first, without": 3.0, "again": 3.0}
+FILES = {"adding": 2.0, "reading all arrays": 5.0, "hash": 3.0}
+TARGETS = {**SEARCHES, **FILES}
 INDEX = "__pycache__/sigbank/index.parquet"
 
 SEARCH = """
@@ -65,6 +70,55 @@ table.count(sys.argv[2])
 again = time.perf_counter() - start
 table.find("metadata['nested'].depth == 3")  # Now all is loaded.
 print(json.dumps([opened, first, again, found, len(table), resident() - before, table.memory]))
+"""
+
+ADD = """
+import sys, time
+import numpy as np
+module, path, items = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if module == "jbof":
+    import jbof
+else:
+    from sigbank import jbof
+samples = np.random.default_rng(1).standard_normal(1000).astype("f4")
+voice = np.random.default_rng(2).uniform(-0.5, 0.5, 16000)
+start = time.perf_counter()
+dataset = jbof.create_dataset(path, {"license": "CC0"}, **({"durable": True} if module == "durable" else {}))
+for n in range(items):
+    item = dataset.add_item(f"i{n:06}", {"speaker": f"s{n % 50}", "take": str(n), "snr": n / 4, "n": n})
+    item.add_array("samples", samples, {"unit": "V"})
+    if n % 10 == 0:
+        item.add_array("voice", voice, {"unit": "1"}, "wav", 16000)
+print(time.perf_counter() - start)
+"""
+
+READ = """
+import sys, time
+module, path = sys.argv[1:]
+if module == "jbof":
+    import jbof
+    jbof.getattribute = getattr  # The reference's all_arrays() fails without.
+else:
+    from sigbank import jbof
+start = time.perf_counter()
+dataset = jbof.DataSet(path)
+total = 0
+for item in dataset.all_items():
+    for name, array in item.all_arrays():
+        total += len(array)
+print(time.perf_counter() - start, total)
+"""
+
+HASH = """
+import sys, time
+module, path = sys.argv[1:]
+if module == "jbof":
+    import jbof
+else:
+    from sigbank import jbof
+start = time.perf_counter()
+digest = jbof.DataSet(path).calculate_hash()
+print(time.perf_counter() - start, int(digest[:12], 16))
 """
 
 DUCKDB = """
@@ -111,7 +165,7 @@ def find(folder: Path, options: argparse.Namespace) -> None:
     for n in range(options.items):
         dataset.add_item(f"i{n:06}", {"speaker": f"s{n % 50}", "take": str(n), "snr": n / 4, "n": n})
     print(f"find_items over {options.items} items:")
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in TARGETS}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in SEARCHES}
     python(SEARCH, "sigbank", str(path))  # Makes the folder of the index, and the root older than the steps of the clock.
     for _ in range(options.repetitions):
         theirs = python(SEARCH, "jbof", str(path))
@@ -125,6 +179,29 @@ def find(folder: Path, options: argparse.Namespace) -> None:
         measured["again"].append((theirs[1], ours[1]))
     for name, pairs in measured.items():
         ratio(name, pairs)
+
+
+def files(folder: Path, options: argparse.Namespace) -> None:
+    """Adding items and arrays, reading them all, and the hash."""
+    print(f"{options.items} items with an array each, {len(range(0, options.items, 10))} with a second of audio:")
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in FILES}
+    durable = []
+    for _ in range(options.repetitions):
+        theirs, ours, flushed = (str(folder / name) for name in ("theirs", "ours", "durable"))
+        add = [python(ADD, module, path, str(options.items))[0] for module, path in (("jbof", theirs), ("sigbank", ours))]
+        measured["adding"].append((add[0], add[1]))
+        if len(durable) < 1:
+            durable.append(python(ADD, "durable", flushed, str(max(options.items // 10, 1)))[0] / max(options.items // 10, 1))
+        for name, program in (("reading all arrays", READ), ("hash", HASH)):
+            # Each twice: what is in memory then is so for both.
+            runs = [[python(program, module, path) for _ in range(2)] for module, path in (("jbof", theirs), ("sigbank", ours))]
+            assert len({run[1] for both in runs for run in both}) == 1
+            measured[name].append((min(run[0] for run in runs[0]), min(run[0] for run in runs[1])))
+        for path in (theirs, ours, flushed):
+            shutil.rmtree(path, ignore_errors=True)
+    for name, pairs in measured.items():
+        ratio(name, pairs)
+    print(f"  adding with durable=True: {durable[0] * 1e3:.2f} ms an item")
 
 
 def million(folder: Path, options: argparse.Namespace) -> None:
@@ -155,7 +232,7 @@ def million(folder: Path, options: argparse.Namespace) -> None:
     print(f"  DuckDB: first {statistics.median(t[0] for t in theirs) * 1e3:.0f} ms, again {statistics.median(t[1] for t in theirs) * 1e3:.1f} ms")
 
 
-MEASURES: dict[str, Callable[[Path, argparse.Namespace], None]] = {"find": find, "million": million}
+MEASURES: dict[str, Callable[[Path, argparse.Namespace], None]] = {"files": files, "find": find, "million": million}
 
 
 def main() -> None:
