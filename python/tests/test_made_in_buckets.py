@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import sedpack.io as reference
 
+import sigbank.signal_dataset as sds
 from servers.client import Control
 from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 
@@ -241,3 +242,23 @@ def test_what_a_repair_would_do_is_told_of_a_bucket(tmp_path: Path, s3_server: d
     refused = check("--repair", "--yes")
     assert refused.returncode == 1 and "repair the copy" in refused.stderr, refused.stderr
     assert objects(s3_server, address) == before
+
+
+def test_recordings_are_published_in_a_bucket(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        np.save(tmp_path / f"in/{name}.npy", np.arange(ord(name), ord(name) + 1000, dtype=np.int32))
+    address = address_in(s3_server)
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1"}
+    environment = {**os.environ, **keys, "AWS_ENDPOINT_URL": s3_server["endpoint"], "AWS_ALLOW_HTTP": "true"}
+
+    def publish() -> subprocess.CompletedProcess[str]:
+        command = [PROGRAM, "publish", str(tmp_path / "in"), address, "--json"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+    said = publish()
+    assert said.returncode == 0, said.stderr
+    found = {one.id: one for one in sds.open(address, storage_options=options_of(s3_server))}
+    assert sorted(int(np.asarray(one[name].data)[0]) for one in found.values() for name in one) == [97, 98]
+    again = publish()
+    assert again.returncode == 1 and "a dataset is here already" in again.stderr, again.stderr

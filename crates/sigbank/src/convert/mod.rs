@@ -17,8 +17,8 @@
 
 mod cast;
 pub mod copy;
-pub mod import;
 mod destination;
+pub mod import;
 mod merge;
 mod plan;
 mod recompress;

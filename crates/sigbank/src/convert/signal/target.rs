@@ -1,12 +1,13 @@
 //! Where what is published goes: a new dataset, or a further version of one.
 
 use crate::convert::SignalTarget;
+use crate::convert::destination::address;
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
     Dataset, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, publish, publish_version,
 };
-use crate::store::{LocalStore, Store, exists};
+use crate::store::{LocalStore, StorageOptions, Store, connect, exists};
 use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::collections::HashSet;
@@ -106,13 +107,20 @@ pub(in crate::convert) fn put(
     Ok(Put::new(&publish_version(first.store(), &shards, &publication, &Options::default())?, &shards))
 }
 
-/// Publishes to a new folder: in a hidden one beside it, which gets its name at the end. A mounted bucket renames no folder: there in
+/// Publishes to an address, in place and root last; where that is interrupted, what was written stays, and is taken over by the same
+/// again. To a new folder: in a hidden one beside it, which gets its name at the end. A mounted bucket renames no folder: there in
 /// place, root last; where that is interrupted, what was written stays, and is taken over by the same again.
 pub(super) fn into_new<T>(dest: &Path, publish: impl FnOnce(&Arc<dyn Store>) -> Result<T>) -> Result<T> {
-    if is_mounted(dest) {
-        let store: Arc<dyn Store> = Arc::new(LocalStore::create(dest)?.mounted());
+    let bucket: Option<Arc<dyn Store>> = match address(dest) {
+        Some(address) => Some(connect(address, &StorageOptions::new())?),
+        None if is_mounted(dest) => Some(Arc::new(LocalStore::create(dest)?.mounted())),
+        None => None,
+    };
+    if let Some(store) = bucket {
         if exists(&*store, &RelPath::parse(ROOT)?)? {
-            return Err(Error::already_exists("a dataset is here already").at(dest.display()).remedy("choose a new folder"));
+            return Err(Error::already_exists("a dataset is here already")
+                .at(dest.display())
+                .remedy("choose another destination"));
         }
         return publish(&store);
     }

@@ -100,7 +100,8 @@ impl Names {
 }
 
 /// Writes records into shards. Nothing is visible before [`Filler::finish`]; what is dropped without it stays invisible, and
-/// the next filler of the same path adopts its finished shards.
+/// the next filler of the same path adopts its finished shards (on a store without locks, as a bucket, only one that is told to: see
+/// [`FillerOptions::adopt`]).
 pub struct Filler {
     dataset: Dataset,
     options: FillerOptions,
