@@ -157,7 +157,25 @@ def test_import_refuses_what_would_be_lost(tmp_path: Path) -> None:
     assert "a JBOF data set already" in run("import", tmp_path / "d", tmp_path / "e", fails=True)
     assert "in the folder that is imported" in run("import", tmp_path / "in", tmp_path / "in/d", "--skip-bad", fails=True)
     assert "not at an address" in run("import", tmp_path / "in", "s3://bucket/d", "--skip-bad", fails=True)
-    assert "no pattern has the key 'speaker'" in run("import", tmp_path / "in", tmp_path / "e", "--metadata", "x.csv", "--join", "speaker", fails=True)
+    joined = ["import", tmp_path / "in", tmp_path / "e", "--metadata", "x.csv", "--join", "speaker"]
+    assert "no pattern has the key 'speaker'" in run(*joined, fails=True)
+
+
+def test_import_lists_what_has_no_name_and_keeps_forms_of_letters_apart(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "in")
+    for name in [b"\xc3\xa9.npy", b"e\xcc\x81.npy", b"bad\xff.npy"]:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "wb") as file:
+            np.save(file, np.arange(len(name)))
+    os.symlink("nowhere", tmp_path / "in/gone.npy")
+    report = told("import", tmp_path / "in", tmp_path / "d")
+    assert [left["reason"] for left in report["left_out"]] == ["the name is not UTF-8", "a link that leads nowhere"]
+    dataset = MODULE.DataSet(tmp_path / "d")
+    assert sorted(item.name for item in dataset.all_items()) == ["e\u0301", "\u00e9"]
+    assert len(dataset.get_item("\u00e9").signal) == 6 and len(dataset.get_item("e\u0301").signal) == 7
+    (tmp_path / "in/.hidden.npy").write_bytes((tmp_path / "in/\u00e9.npy").read_bytes())
+    assert "--item" in run("import", tmp_path / "in", tmp_path / "e", fails=True)
+    assert "the folder to import" in run("import", tmp_path / "none", tmp_path / "e", fails=True)
 
 
 def test_an_import_that_is_killed_goes_on(tmp_path: Path) -> None:

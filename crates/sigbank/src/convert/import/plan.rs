@@ -6,7 +6,7 @@ use super::{ENDINGS, without_ending};
 use crate::convert::Skipped;
 use crate::convert::recording::open_file;
 use crate::convert::scan::{Candidate, scan_for};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::layout::jbof;
 use crate::store::{LocalStore, ReadAt};
 use serde_json::{Map, Value};
@@ -116,14 +116,19 @@ enum Looked {
 /// have, for a key of a template that a file has not, where path and table contradict each other, and where no file is left; `Unsupported` for a
 /// folder that is a data set; and the first file that cannot be read, unless such are to be left out.
 pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
-    let found = scan_for(&ENDINGS, &[folder.to_owned()])?;
+    let found = scan_for(&ENDINGS, &[folder.to_owned()]).map_err(|e| match e.code() {
+        Code::NotFound => e.remedy("check the path of the folder to import"),
+        _ => e,
+    })?;
     if folder.is_dir() && jbof::is_data_set(&LocalStore::open(folder)?)? {
         return Err(Error::unsupported("this is a JBOF data set already").at(folder.display()).remedy("copy it: sigbank cp"));
     }
     let mut plan = ImportPlan { litter: found.litter, folder: folder.to_owned(), ..ImportPlan::default() };
     let leave = |source: &str, reason: &str| Skipped { source: source.to_owned(), reason: reason.to_owned() };
     plan.left_out.extend(found.others.iter().map(|source| leave(source, "no array file")));
-    plan.left_out.extend(found.bad.iter().map(|bad| leave(&bad.source, &bad.reason)));
+    // Why a name that is not UTF-8 is in the way is another reason here.
+    let reason = |reason: &str| reason.split(" and cannot be stored").next().unwrap_or_default().to_owned();
+    plan.left_out.extend(found.bad.iter().map(|bad| leave(&bad.source, &reason(&bad.reason))));
     let mut looked: Vec<Option<Looked>> = Vec::new();
     looked.resize_with(found.candidates.len(), || None);
     let one = |at: usize| found.candidates.get(at).map(|file| look(file, options)).transpose();
@@ -218,7 +223,8 @@ fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
     };
     let array = array.replace('/', "-");
     let named = |e: Error| e.at(file.path.display());
-    jbof::check_names(&item, &array).map_err(named)?;
+    let otherwise = "rename the file, or name items and arrays otherwise: --item, --array";
+    jbof::check_names(&item, &array).map_err(|e| named(e.remedy(otherwise)))?;
     if let Some(key) = said.keys().find(|key| jbof::is_own_key(key)) {
         return Err(named(
             Error::invalid(format!("the metadata have the key '{key}', which the layout keeps for itself"))
