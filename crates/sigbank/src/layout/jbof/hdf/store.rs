@@ -333,7 +333,7 @@ impl Store for HdfStore {
     }
     fn list(&self, prefix: Option<&RelPath>) -> Result<Listing<'_>> {
         let below = |item: &str| prefix.is_none_or(|prefix| prefix.as_str() == item);
-        let root = prefix.is_none().then(|| RelPath::parse(ROOT).map_err(Error::from).and_then(|path| self.entry(path)));
+        let root = prefix.is_none().then(|| RelPath::parse(ROOT).and_then(|path| self.entry(path)));
         let items = self.items.keys().filter(move |item| below(item)).flat_map(move |item| match self.files(item) {
             Ok(files) => files.into_iter().map(Ok).collect(),
             Err(e) => vec![Err(e)],

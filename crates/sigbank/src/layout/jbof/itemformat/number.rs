@@ -166,7 +166,7 @@ fn assembled(sign: &str, digits: &str, rest: &str, every: usize, spec: &Spec) ->
     }
     let mut out = String::new();
     for (at, c) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % every == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(every) {
             out.push(separator);
         }
         out.push(c);
