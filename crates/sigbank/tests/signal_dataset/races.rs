@@ -52,16 +52,18 @@ impl Turns {
     }
 }
 
+type Actor<'a> = dyn Fn(&Arc<dyn Store>) -> Result<()> + Sync + 'a;
+
 /// Runs a publication (actor 0) and a gc (actor 1) over one store in an order of calls; what came of them, and how many calls each made.
 fn run(
     store: &Arc<dyn Store>,
     segments: Vec<(usize, usize)>,
-    publication: &(dyn Fn(&Arc<dyn Store>) -> Result<()> + Sync),
+    publication: &Actor<'_>,
     options: &GcOptions,
 ) -> ([Result<()>; 2], [usize; 2]) {
     let turns = Arc::new(Turns { state: Mutex::new(State { segments, now: 0, ended: [false; 2] }), changed: Condvar::new() });
     let collect = |store: &Arc<dyn Store>| gc(store, options).and_then(|found| found.delete(store)).map(|_| ());
-    let actors: [&(dyn Fn(&Arc<dyn Store>) -> Result<()> + Sync); 2] = [publication, &collect];
+    let actors: [&Actor<'_>; 2] = [publication, &collect];
     let results = std::thread::scope(|scope| {
         let start = |me: usize| {
             let (turns, actor, stepped) = (Arc::clone(&turns), actors[me], FaultStore::new(Arc::clone(store)));
@@ -88,7 +90,7 @@ fn run(
 /// left it, long ago; `visible` says whether the publication can be seen, and checks it.
 fn every_order(
     prepare: &dyn Fn() -> Arc<dyn Store>,
-    publication: &(dyn Fn(&Arc<dyn Store>) -> Result<()> + Sync),
+    publication: &Actor<'_>,
     visible: &dyn Fn(&Arc<dyn Store>) -> bool,
     rewrite: &dyn Fn(&Arc<dyn Store>),
     options: &GcOptions,
@@ -179,7 +181,7 @@ fn a_retried_first_publication_and_a_gc() {
         let clock = Arc::new(Clocked::new(0));
         let store: Arc<dyn Store> = Arc::clone(&clock) as _;
         shards_of(&*store);
-        old_run(&store, "root.json", &publication);
+        old_run(&store, "root.json", publication);
         clock.backdate(DAY);
         store
     };
@@ -202,7 +204,7 @@ fn retried_annotations_and_a_gc() {
         let clock = Arc::new(Clocked::new(0));
         let store: Arc<dyn Store> = Arc::clone(&clock) as _;
         dataset(&store, 2, 1, &options());
-        old_run(&store, "annotations/catalog.json", &publication);
+        old_run(&store, "annotations/catalog.json", publication);
         clock.backdate(DAY);
         store
     };

@@ -226,7 +226,9 @@ fn distant_records_of_a_shard_cost_their_own_bytes() {
         // What no compression makes small.
         let mut state = (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut next = || {
-            (state ^= state << 13, state ^= state >> 7, state ^= state << 17);
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
             state as u8
         };
         let samples: Vec<u8> = (0..20_000).map(|_| next()).collect();
