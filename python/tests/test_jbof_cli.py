@@ -90,6 +90,10 @@ def test_info_and_check(tmp_path: Path) -> None:
     error = run("check", tmp_path / "d", fails=True)
     assert 'mic.wav: item "take 2", array "mic"' in error
     assert "nothing to build anew" in run("check", "--repair", tmp_path / "d", fails=True)
+    path.unlink()
+    lines = run("info", tmp_path / "d").splitlines()
+    assert "  MISSING: 1 array file listed and not there; see: sigbank check" in "\n".join(lines)
+    assert lines[3].endswith("float64, ragged, 8000 Hz, NOT READABLE: 1")
 
 
 def test_a_copy_is_the_same_data_set_and_is_brought_forward(tmp_path: Path) -> None:

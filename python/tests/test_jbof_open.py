@@ -246,6 +246,7 @@ def test_damage_names_item_and_array(tmp_path: Path) -> None:
     (tmp_path / "d" / "take 4" / "mic.json").write_text("{")
     dataset = sigbank.open(tmp_path / "d")
     same(dataset[1]["x"], np.arange(1, 21, dtype="<i2"))
+    assert (dataset.schema["x"].shape, dataset.schema["x"].metadata["unreadable"]) == ((20,), 1)
     with pytest.raises(errors.CorruptError, match=r'x.npy: item "take 2", array "x"'):
         dataset[2]
     with pytest.raises(errors.CorruptError, match=r'mic.json: item "take 4", array "mic"'):

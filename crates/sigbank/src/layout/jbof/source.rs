@@ -22,7 +22,7 @@ const UNIT_AFAR: u64 = 4;
 
 /// A data set seen as [`Source`]: one split `all`, a record for each item, sorted by name, a field for each array name of any item.
 ///
-/// A field whose dtype and shape are those of all items is an array. Of any other (ragged, or missing in some items) the values are
+/// A field whose dtype and shape are those of all items (that can be read) is an array. Of any other (ragged, or missing in some items) the values are
 /// the elements' bytes, of varying length and none where an item lacks it; its metadata tell `ragged`, the `dtype` where that is the same, in how
 /// many `records` it is where not in all, and how many of it are `unreadable`.
 /// Metadata of a field, each where all of its arrays agree: `samplerate`, and `metadata`, what its documents say.
@@ -67,20 +67,44 @@ pub struct JbofSource {
 /// What all arrays of a name so far have in common.
 struct Common {
     items: Vec<u32>,
-    dtype: Option<DType>,
-    shape: Option<Vec<usize>>,
+    dtype: Seen<DType>,
+    shape: Seen<Vec<usize>>,
     sample_rate: Option<f64>,
     metadata: Option<Json>,
     /// How many cannot be read.
     unreadable: u64,
 }
 
+/// Whether there is one value for all; what cannot be read has none, and disagrees with nothing.
+enum Seen<T> {
+    Nothing,
+    One(T),
+    Several,
+}
+
+impl<T: Clone + PartialEq> Seen<T> {
+    fn add(&mut self, found: Option<&T>) {
+        match (&*self, found) {
+            (Self::Nothing, Some(found)) => *self = Self::One(found.clone()),
+            (Self::One(known), Some(found)) if known != found => *self = Self::Several,
+            _ => {}
+        }
+    }
+    fn one(self) -> Option<T> {
+        match self {
+            Self::One(value) => Some(value),
+            Self::Nothing | Self::Several => None,
+        }
+    }
+}
+
 impl Common {
     fn new(array: &ArrayDescription) -> Self {
+        let (dtype, shape) = (Seen::Nothing, Seen::Nothing);
         Self {
             items: Vec::new(),
-            dtype: array.dtype.clone(),
-            shape: array.shape.clone(),
+            dtype,
+            shape,
             sample_rate: array.sample_rate,
             metadata: Some(array.metadata.clone()),
             unreadable: 0,
@@ -88,8 +112,8 @@ impl Common {
     }
     fn add(&mut self, item: u32, array: &ArrayDescription) {
         self.items.push(item);
-        self.dtype.take_if(|dtype| Some(&*dtype) != array.dtype.as_ref());
-        self.shape.take_if(|shape| Some(&*shape) != array.shape.as_ref());
+        self.dtype.add(array.dtype.as_ref());
+        self.shape.add(array.shape.as_ref());
         self.sample_rate.take_if(|rate| Some(*rate) != array.sample_rate);
         self.metadata.take_if(|metadata| *metadata != array.metadata);
         self.unreadable += u64::from(array.problem.is_some());
@@ -110,7 +134,7 @@ impl Common {
         if self.unreadable > 0 {
             metadata.insert("unreadable".into(), self.unreadable.into());
         }
-        let ty = match (self.dtype, self.shape) {
+        let ty = match (self.dtype.one(), self.shape.one()) {
             (Some(dtype), Some(shape)) if everywhere => FieldType::Array { dtype, shape },
             (dtype, _) => {
                 metadata.insert("ragged".into(), true.into());

@@ -133,8 +133,11 @@ impl Value {
         let whole = match self.whole.take() {
             Some(whole) => whole,
             None => {
-                let mut whole = vec![0; self.len];
-                self.put(|_| Ok(&mut whole[..]))?;
+                let mut whole = Vec::new();
+                self.put(|len| {
+                    whole.resize(len, 0);
+                    Ok(&mut whole[..])
+                })?;
                 whole
             }
         };
