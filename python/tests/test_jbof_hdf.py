@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import pickle
 import shutil
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ h5py = pytest.importorskip("h5py")
 reference.getattribute = getattr
 
 RNG = np.random.default_rng(1)
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     **{name: np.arange(6).reshape(2, 3).astype(name) for name in ("i1", "<i2", ">i2", "<i4", "<i8", ">u8", "u1", "<u2", "<u4")},
@@ -242,6 +246,50 @@ def test_the_whole_interface_on_one_file(tmp_path: Path) -> None:
     assert jbof.ZIPDataSet(tmp_path / "a.zip").calculate_hash() == dataset.calculate_hash()
     jbof.hdf_to_dataset(jbof.ZIPDataSet(tmp_path / "a.zip"), tmp_path / "unzipped")
     assert jbof.DataSet(tmp_path / "unzipped").calculate_hash() == dataset.calculate_hash()
+
+
+def _read_in_a_process(dataset: jbof.DataSet, queue: Any) -> None:
+    arrays = {f"{i.name}/{name}": array.tobytes() for i in dataset.all_items() for name, array in i.all_arrays()}
+    queue.put(arrays)
+
+
+def test_a_file_that_is_open_is_read_in_forked_processes(tmp_path: Path) -> None:
+    """M09."""
+    dataset = _filled(jbof, tmp_path / "a")
+    jbof.dataset_to_hdf(dataset, tmp_path / "a.h5")
+    file = jbof.HDFDataSet(tmp_path / "a.h5")
+    assert file["audio"].voice.size == 1000
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    processes = [context.Process(target=_read_in_a_process, args=(file, queue)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    found = [queue.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    expected = {f"{i.name}/{name}": array.tobytes() for i in dataset.all_items() for name, array in i.all_arrays()}
+    assert found == [expected] * 4
+
+
+def _export_again_and_again(dataset: jbof.DataSet, target: Path) -> None:
+    while True:
+        jbof.dataset_to_hdf(dataset, target)
+
+
+def test_a_killed_export_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """M08."""
+    dataset = _filled(jbof, tmp_path / "a")
+    target = tmp_path / "out" / "a.h5"
+    target.parent.mkdir()
+    jbof.dataset_to_hdf(dataset, target)
+    context = multiprocessing.get_context("fork")
+    for delay in (0.005, 0.02, 0.05, 0.1):
+        process = context.Process(target=_export_again_and_again, args=(dataset, target))
+        process.start()
+        time.sleep(delay)
+        process.kill()
+        process.join()
+        _same(dataset, jbof.HDFDataSet(target))
 
 
 def test_errors(tmp_path: Path) -> None:

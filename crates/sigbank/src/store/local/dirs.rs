@@ -1,6 +1,5 @@
 //! Whole directories, and files that move between them, in one step.
 
-use super::lock::NotedLock;
 use super::root::os;
 use super::write::{Tactic, not_offered, temporary_name};
 use super::{LocalStore, is_errno, taken};
@@ -87,23 +86,4 @@ impl LocalStore {
     pub(crate) fn make_dir(&self, dir: Option<&RelPath>) -> Result<OwnedFd> {
         self.root.make_dir(dir).map_err(|e| e.at(dir.map_or_else(|| self.location(), |dir| self.locate(dir))))
     }
-
-    /// Takes the lock of this name as [`Store::try_lock`] does, with what a killed holder noted in it.
-    pub fn try_lock_noted(&self, name: &str) -> Result<Option<NotedLock>> {
-        crate::store::lock_name(name)?;
-        let lock = || NotedLock::take(&self.root.make_dir(Some(&self.private))?, &format!("{name}{LOCK}"));
-        lock().map_err(|e| e.at(self.locate_lock(name)))
-    }
-    /// The locks that are held, or were not retired by a killed holder.
-    pub fn lock_names(&self) -> Result<Vec<String>> {
-        let names = match std::fs::read_dir(self.root.path.join(self.private.as_str())) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.map_err(|e| Error::from(e).at(self.locate(&self.private)))?,
-        };
-        let locks = names.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(LOCK)?.to_owned()));
-        Ok(locks.collect())
-    }
 }
-
-/// How the names of locks' files end.
-const LOCK: &str = ".lock";

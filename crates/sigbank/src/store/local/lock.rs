@@ -6,9 +6,7 @@ use crate::error::{Error, Result};
 use crate::store::LockGuard;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 
 /// The lock of the file `name` in `dir`, or `None` while anyone else has it: another process, or another guard in this one.
 ///
@@ -16,47 +14,6 @@ use std::os::unix::fs::FileExt;
 pub(super) fn try_lock(dir: &OwnedFd, name: &str) -> Result<Option<LockGuard>> {
     let Some(file) = locked(dir, name)? else { return Ok(None) };
     Ok(Some(guard(dir, name, file)?))
-}
-
-/// A lock in whose file its holder notes what it is at, for whoever comes after it was killed.
-#[derive(Debug)]
-pub struct NotedLock {
-    guard: LockGuard,
-    file: File,
-    left: Vec<u8>,
-}
-
-/// Longest note.
-const NOTE: u64 = 4096;
-
-impl NotedLock {
-    pub(super) fn take(dir: &OwnedFd, name: &str) -> Result<Option<Self>> {
-        let Some(file) = locked(dir, name)? else { return Ok(None) };
-        // The same open file, so that the lock ends with the guard.
-        let noted = File::from(file.try_clone()?);
-        let len = noted.metadata()?.len().min(NOTE);
-        let mut left = super::zeroed(len)?;
-        noted.read_exact_at(&mut left, 0)?;
-        Ok(Some(Self { guard: guard(dir, name, file)?, file: noted, left }))
-    }
-    /// What a killed holder noted and did not finish; empty where the last one finished.
-    pub fn left(&self) -> &[u8] {
-        &self.left
-    }
-    /// Notes what is begun, durably where `durable` is asked for.
-    pub fn note(&self, bytes: &[u8], durable: bool) -> Result<()> {
-        self.file.set_len(0)?;
-        self.file.write_all_at(bytes, 0)?;
-        if durable { Ok(self.file.sync_all()?) } else { Ok(()) }
-    }
-    /// Whether something is noted now.
-    pub fn noted(&self) -> Result<bool> {
-        Ok(self.file.metadata()?.len() > 0)
-    }
-    /// Frees the lock, since what was begun is finished: nothing is left.
-    pub fn retire(self) {
-        self.guard.retire();
-    }
 }
 
 fn locked(dir: &OwnedFd, name: &str) -> Result<Option<OwnedFd>> {

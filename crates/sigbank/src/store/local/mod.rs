@@ -11,8 +11,6 @@ mod tests;
 mod walk;
 mod write;
 
-pub use lock::NotedLock;
-
 use super::*;
 use crate::Code;
 use root::{Root, os};

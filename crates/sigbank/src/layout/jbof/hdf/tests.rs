@@ -181,8 +181,7 @@ fn a_store_of_an_hdf5_file_lists_and_reads_by_ranges_and_is_read_only() {
     for keep in [0, 7, 100, bytes.len() / 2] {
         memory.create(&path(&format!("{keep}.h5")), &[&bytes[..keep]]).unwrap();
         let opened = HdfStore::open(memory.open_read(&path(&format!("{keep}.h5"))).unwrap());
-        let read =
-            opened.and_then(|store| store.list(None)?.try_for_each(|e| store.get(&e?.path).map(drop)));
+        let read = opened.and_then(|store| store.list(None)?.try_for_each(|e| store.get(&e?.path).map(drop)));
         assert!(matches!(read.unwrap_err().code(), Code::Corrupt | Code::Unsupported), "{keep}");
     }
 }
