@@ -209,7 +209,7 @@ fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failur
         }
     }
     printer.end()?;
-    if all && dataset.len() > 0 && known_keys.len() < MOST_KEYS {
+    if all && !dataset.is_empty() && known_keys.len() < MOST_KEYS {
         for (name, is_field, known) in
             keys.iter().map(|key| (key, false, &known_keys)).chain(names.iter().map(|name| (name, true, &known_names)))
         {

@@ -122,6 +122,42 @@ fn columns_are_typed_and_what_they_lack_is_found() {
 }
 
 #[test]
+fn every_comparison_of_columns_is_that_of_rows() {
+    let row = |n: i32| {
+        let optional = if n % 4 == 0 { String::new() } else { format!(", \"some\": {n}") };
+        json(&format!("{{\"int\": {n}, \"float\": {n}.5, \"text\": \"t{n}\", \"bool\": {}{optional}}}", n > 0))
+    };
+    let rows: Vec<_> = (-3..4).map(|n| (row(n), vec![])).collect();
+    let (made, mut compared) = (table(&rows), 0);
+    for key in ["int", "float", "text", "bool", "some", "none"] {
+        for op in ["==", "!=", "<", "<=", ">", ">="] {
+            for value in [
+                "1",
+                "1.0",
+                "1.5",
+                "-2.5",
+                "'t1'",
+                "'t'",
+                "true",
+                "null",
+                "9007199254740993",
+                "123456789012345678901234567890",
+                "[1]",
+                "int",
+            ] {
+                for text in [format!("{key} {op} {value}"), format!("not {value} {op} {key}")] {
+                    let expr = text.parse().unwrap();
+                    let expected = by_rows(&rows, &expr);
+                    compared += expected.len();
+                    assert_eq!(made.select(&expr).unwrap(), expected, "{text}");
+                }
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+}
+
+#[test]
 fn large_integers_stay_exact() {
     let values = ["9007199254740993", "0.5", "9007199254740992.0", "9223372036854775808", "-1"];
     let rows: Vec<_> = values.iter().map(|value| (json(&format!("{{\"n\": {value}}}")), vec![])).collect();

@@ -164,3 +164,28 @@ pub(crate) fn document(dataset: &Dataset, looker: &Looker, item: &str) -> Result
 pub(crate) fn is_readable(text: &[u8]) -> bool {
     Json::parse(text, &Limits::default()).is_ok() || documents::object(text).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Creation, Dataset};
+    use super::*;
+
+    #[test]
+    fn what_changed_just_now_is_not_taken_for_lasting() {
+        let dir = tempfile::tempdir().unwrap();
+        let dataset = Dataset::create(&dir.path().join("set"), &Creation::default()).unwrap();
+        dataset.add_item(Some("a"), &Json::EMPTY).unwrap();
+        let look = || {
+            let looker = Looker::new(&dataset);
+            [looker.document("a").unwrap(), looker.arrays("a", []).unwrap(), looker.root().unwrap(), looker.read("a").unwrap().1]
+        };
+        let before = look();
+        assert!(before.iter().all(|stamp| !stamp.lasting && stamp.kept() == 0));
+        std::thread::sleep(STEP + Duration::from_millis(50));
+        let after = look();
+        assert!(after.iter().all(|stamp| stamp.lasting && stamp.kept() == stamp.digest));
+        assert_eq!(before.map(|stamp| stamp.digest), after.map(|stamp| stamp.digest));
+        assert_eq!(after[0], after[3]);
+        assert!(Looker::new(&dataset).arrays("a", [("gone", None)]).is_none());
+    }
+}
