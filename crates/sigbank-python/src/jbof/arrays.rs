@@ -237,7 +237,12 @@ fn in_place(dataset: &Dataset, entry: &ArrayEntry, src: &dyn ReadAt, mut place: 
         return Ok(Elements::Mapped(mapping, place));
     }
     let start = std::mem::take(&mut place.start);
-    let mut bytes = vec![0; len.saturating_sub(start as usize)];
+    let wanted = len.saturating_sub(start as usize);
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(wanted)
+        .map_err(|_| Error::limit(format!("{wanted} bytes of memory are not to be had")).at(entry.location()))?;
+    bytes.resize(wanted, 0);
     src.read_at(start, &mut bytes).map_err(|e| Error::from(e).at(entry.location()))?;
     Ok(Elements::Memory(bytes, place))
 }

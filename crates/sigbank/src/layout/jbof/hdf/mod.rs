@@ -12,6 +12,7 @@
 
 mod attrs;
 mod export;
+mod file;
 mod import;
 mod store;
 #[cfg(test)]

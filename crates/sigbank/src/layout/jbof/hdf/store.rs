@@ -1,25 +1,22 @@
 //! An HDF5 file as a store, read-only, with the folder's layout.
 
+use super::file::{Body, Content, HdfFile};
 use super::{attrs, types};
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::{ROOT, documents, names};
 use crate::store::{
-    Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, Sequential, Store, StoreFile, Version, missing,
-    zeroed,
+    Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, Store, StoreFile, Version, missing, zeroed,
 };
 use crate::uri::RelPath;
 use bytes::Bytes;
 use documents::{FILENAME, KEPT};
 use hdf5_pure::{ChunkCacheConfig, Dataset, FileAccessProperties, Group, Layout, MetadataCacheConfig, VlenStringReadOptions};
 use serde_json::{Map, Value};
-use sigbank_format::FormatError;
 use sigbank_format::array::npy;
 use sigbank_format::model::array::byte_len;
 use sigbank_format::model::{DType, Kind};
-use sigbank_format::read_at::{ReadAt, past_end};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +28,9 @@ const KEPT_DOCUMENTS: usize = 32 << 20;
 const KEPT_ITEMS: usize = 64;
 /// Most bytes of whole chunks that are decoded at once, and kept for who reads on.
 const WINDOW: u64 = 64 << 20;
+/// Most bytes of elements that need not be in the file, and how many times smaller than they deflate makes them.
+const MOST_UNSEEN: u64 = 1 << 30;
+const MOST_SMALLER: u64 = 1100;
 /// Most bytes that texts of any length may take when they are of one width.
 const MOST_TEXT: usize = 1 << 30;
 
@@ -247,7 +247,20 @@ impl HdfStore {
         let len = byte_len(&dtype, &shape)? as u64;
         let body = match layout {
             _ if len == 0 => Body::None,
-            Layout::Contiguous { address: Some(at), size } if size >= len => Body::Direct(Arc::clone(&self.file), at),
+            Layout::Contiguous { address: Some(at), size } if size >= len => {
+                if at.checked_add(len).is_none_or(|end| end > self.file.size()) {
+                    return Err(Error::corrupt(format!(
+                        "{len} bytes of elements are expected at offset {at}, but the file has {} in all: it was cut short or is damaged",
+                        self.file.size()
+                    )));
+                }
+                Body::Direct(Arc::clone(&self.file), at)
+            }
+            // Whoever reads takes so much memory, for what chunks that are hardly there may hold.
+            _ if len > MOST_UNSEEN.max(self.file.size().saturating_mul(MOST_SMALLER)) => {
+                return Err(Error::limit(format!("a shape of {len} bytes is declared, in a file of {}", self.file.size()))
+                    .remedy("it is damaged, or most of it was never written: read the part that was with h5py"));
+            }
             Layout::Virtual => {
                 return Err(Error::unsupported("a virtual data set, whose elements are in other files")
                     .remedy("write it as one with elements of its own"));
@@ -385,100 +398,5 @@ impl HdfStore {
         let mut paths = names.chain([ROOT.to_owned()]).map(|name| dir.join(&name)).collect::<std::result::Result<Vec<_>, _>>()?;
         paths.sort();
         paths.into_iter().map(|path| self.entry(path)).collect()
-    }
-}
-
-/// A file that is presented.
-struct HdfFile {
-    location: String,
-    size: u64,
-    content: Content,
-}
-
-struct Content {
-    head: Bytes,
-    body: Body,
-    /// Bytes of the body.
-    len: u64,
-}
-
-enum Body {
-    None,
-    /// From this offset of the file on.
-    Direct(Arc<dyn StoreFile>, u64),
-    /// Rows of so many bytes, `step` of which are decoded at once.
-    Rows {
-        dataset: Dataset,
-        row: u64,
-        step: u64,
-        window: Mutex<(u64, Vec<u8>)>,
-    },
-}
-
-impl Body {
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        match self {
-            Body::None => Ok(()),
-            Body::Direct(file, start) => Ok(file.read_at(start.saturating_add(offset), buf)?),
-            Body::Rows { dataset, row, step, window } => {
-                let mut window = window.lock().unwrap_or_else(PoisonError::into_inner);
-                let (mut at, mut rest) = (offset, buf);
-                while !rest.is_empty() {
-                    let have = at.checked_sub(window.0).and_then(|skip| window.1.get(usize::try_from(skip).ok()?..));
-                    let have = match have {
-                        Some(have) if !have.is_empty() => have,
-                        _ => {
-                            let first = at / row / step * step;
-                            window.1 = guarded(|| dataset.read_raw_rows(first, *step))?;
-                            window.0 = first * row;
-                            let have = window.1.get(usize::try_from(at - window.0).unwrap_or(usize::MAX)..).unwrap_or_default();
-                            if have.is_empty() {
-                                return Err(Error::corrupt("the data set has fewer elements than its shape says"));
-                            }
-                            have
-                        }
-                    };
-                    let n = have.len().min(rest.len());
-                    let (now, later) = rest.split_at_mut(n);
-                    now.copy_from_slice(have.get(..n).unwrap_or_default());
-                    (at, rest) = (at + n as u64, later);
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl fmt::Debug for HdfFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HdfFile({:?})", self.location)
-    }
-}
-
-impl ReadAt for HdfFile {
-    fn size(&self) -> u64 {
-        self.size
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), FormatError> {
-        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size) {
-            return Err(past_end(offset, buf.len(), self.size));
-        }
-        let head = self.content.head.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
-        let (first, rest) = buf.split_at_mut(head.len().min(buf.len()));
-        first.copy_from_slice(head.get(..first.len()).unwrap_or_default());
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let start = (offset + first.len() as u64).saturating_sub(self.content.head.len() as u64);
-        self.content.body.read(start, rest).map_err(|e| io::Error::from(e.at(&self.location)).into())
-    }
-}
-
-impl StoreFile for HdfFile {
-    fn location(&self) -> &str {
-        &self.location
-    }
-    fn stream(self: Arc<Self>) -> Box<dyn io::Read + Send> {
-        Box::new(Sequential::new(self))
     }
 }

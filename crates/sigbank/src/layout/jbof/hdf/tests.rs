@@ -185,3 +185,25 @@ fn a_store_of_an_hdf5_file_lists_and_reads_by_ranges_and_is_read_only() {
         assert!(matches!(read.unwrap_err().code(), Code::Corrupt | Code::Unsupported), "{keep}");
     }
 }
+
+/// A file is damaged at many places: what comes of it is data or an error, and never memory for what is not there.
+#[test]
+fn damaged_files_are_read_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = of_every_kind(&dir.path().join("folder"));
+    export(&dataset, &dir.path().join("a.h5")).unwrap();
+    let mut bytes = std::fs::read(dir.path().join("a.h5")).unwrap();
+    let (mut refused, mut at) = (0, 11);
+    for n in 0..150usize {
+        at = (at * 7919 + 13) % bytes.len();
+        let old = std::mem::replace(&mut bytes[at], [0, 0xff, 0x80][n % 3]);
+        let memory = MemoryStore::new();
+        let path = RelPath::parse("a.h5").unwrap();
+        memory.create(&path, &[&bytes]).unwrap();
+        let opened = HdfStore::open(memory.open_read(&path).unwrap());
+        let read = opened.and_then(|store| store.list(None)?.try_for_each(|entry| store.get(&entry?.path).map(drop)));
+        refused += u32::from(read.is_err());
+        bytes[at] = old;
+    }
+    assert!(refused > 2, "{refused}");
+}

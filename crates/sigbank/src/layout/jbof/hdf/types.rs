@@ -95,7 +95,7 @@ fn plain(datatype: &Datatype) -> Option<DType> {
     };
     match datatype {
         Datatype::FixedPoint { size, byte_order, layout } => {
-            let whole = layout.bit_offset == 0 && u32::from(layout.bit_precision) == size * 8;
+            let whole = layout.bit_offset == 0 && u64::from(layout.bit_precision) == u64::from(*size) * 8;
             let kind = if layout.signed { Kind::Int } else { Kind::UInt };
             whole.then(|| made(kind, *size, Some(byte_order)))?
         }
