@@ -8,10 +8,12 @@ use crate::error::{Code, Error, Result};
 use crate::store::{DirEntry, ReadAt, StoreFile};
 use crate::uri::RelPath;
 use bytes::Bytes;
+use rustix::fs::{FileType, Mode, OFlags};
 use serde_json::{Value, json};
 use sigbank_format::array::{self, ArrayReader, Encoded, Format, Options, mat};
 use sigbank_format::model::json::Json;
 use sigbank_format::model::{Array, ByteOrder, DType};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The ending of an array's document.
@@ -67,6 +69,10 @@ impl Item {
     /// # Errors
     /// Those of the store.
     pub fn array_names(&self) -> Result<Vec<String>> {
+        if let Some(mut found) = self.inner.dir.as_ref().and_then(|root| names_near(root, &self.name)) {
+            found.sort_unstable();
+            return Ok(found);
+        }
         let entries = self.inner.store.list_dir(Some(&self.dir()?))?;
         let documents = entries.iter().filter_map(|entry| match entry {
             DirEntry::Object(object) => object.path.file_name().strip_suffix(DOCUMENT),
@@ -179,6 +185,23 @@ impl Item {
     fn document_path(&self, name: &str) -> Result<RelPath> {
         self.dir()?.join(&format!("{name}{DOCUMENT}"))
     }
+}
+
+/// The names of the arrays of an item in a local directory, without a look at each file; none where that is not so simple: links, an error to be told.
+fn names_near(root: &OwnedFd, item: &str) -> Option<Vec<String>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let dir = rustix::fs::openat(root, item, flags, Mode::empty()).ok()?;
+    let mut found = Vec::new();
+    for entry in rustix::fs::Dir::new(dir).ok()? {
+        let entry = entry.ok()?;
+        let Some(name) = entry.file_name().to_str().ok()?.strip_suffix(DOCUMENT) else { continue };
+        match entry.file_type() {
+            FileType::RegularFile if names::array(name).is_ok() => found.push(name.to_owned()),
+            FileType::RegularFile | FileType::Directory => {}
+            _ => return None,
+        }
+    }
+    Some(found)
 }
 
 /// The file that an array's document names. Old data hold a longer path there, of which only the last component counts.
