@@ -98,7 +98,11 @@ fn a_recompressed_dataset_holds_the_same() {
     assert!(said.out.starts_with("wrote one anew as new: 20 examples (train 20) in 2 shards\nroot xxh64:"), "{}", said.out);
     assert_eq!(records(&bench, "new", "train"), of(&["a.wav", "b.wav"]));
     assert_eq!(done(&bench, &["check", "new"]).code, 0);
-    bench.run(&["recompress", "one", "x", "--shard-file-type", "npz"]).refused(&["'npz' shards cannot have compression 'LZ4'"]);
+    let said = done(&bench, &["recompress", "one", "zipped", "--shard-file-type", "npz"]);
+    assert!(said.out.contains("compression: ZIP, since npz shards cannot have that of the dataset"), "{}", said.out);
+    assert_eq!(records(&bench, "zipped", "train"), of(&["a.wav", "b.wav"]));
+    let refused = bench.run(&["recompress", "one", "x", "--shard-file-type", "npz", "--compression", "LZ4"]);
+    refused.refused(&["'npz' shards cannot have compression 'LZ4'"]);
     bench.run(&["recompress", "none", "x", "--json"]).refused(&["none"]);
     for command in ["merge", "split", "recompress", "check"] {
         let said = sigbank(&[command, "--help"]);

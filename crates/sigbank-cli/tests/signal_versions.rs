@@ -102,7 +102,7 @@ fn mounted_buckets_are_what_the_environment_says() {
     };
     std::fs::create_dir(bench.path("mnt")).unwrap();
     done(run(&["publish", "in", "mnt/out"]));
-    run(&["publish", "in", "mnt/out"]).refused(&["a dataset is here already", "new folder"]);
+    run(&["publish", "in", "mnt/out"]).refused(&["a dataset is here already", "choose another destination"]);
     std::fs::write(bench.path("l.csv"), "id,label\na,one\n").unwrap();
     run(&["annotate", "mnt/out", "labels", "l.csv"]).refused(&["compare-and-swap", "mounted bucket"]);
     assert!(!bench.path("mnt/out/annotations").exists());

@@ -155,7 +155,8 @@ class Dataset(DatasetIteration):
         """A filler that adds examples: `with dataset.filler() as filler: filler.write_example(…)`.
 
         `concurrency` threads compress and write shards; with `durable` all files are flushed before they are named. Shards that
-        killed writers finished are added too, with a warning; `adopt=False` gives them up.
+        killed writers finished are added too, with a warning; `adopt=False` gives them up. In a bucket, which cannot tell killed
+        writers from living ones, they are added with `adopt=True` only.
         """
         return DatasetFiller(dataset=self, concurrency=concurrency, durable=durable, adopt=adopt)
 

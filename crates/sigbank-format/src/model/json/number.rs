@@ -65,10 +65,19 @@ fn is_short_and_plain(text: &str) -> bool {
     whole.len() + fraction.len() <= 15 && large_enough && plain
 }
 
+/// Fewer digits than these stand for one double each, and no double lies in the middle of two.
+const TIES: usize = 16;
+
 /// Digits and sign of a double in scientific notation: at most `-d.dddddddddddddddde-xxx`.
 struct Scientific {
     bytes: [u8; 32],
     len: usize,
+}
+
+impl Scientific {
+    fn text(&self) -> &str {
+        self.bytes.get(..self.len).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
+    }
 }
 
 impl Write for Scientific {
@@ -94,9 +103,17 @@ impl Write for Scientific {
 /// ```
 pub fn write_float(x: f64, out: &mut String) {
     let mut buffer = Scientific { bytes: [0; 32], len: 0 };
-    let fits = write!(buffer, "{:e}", x.abs());
-    let text = buffer.bytes.get(..buffer.len).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default();
-    let Some((mantissa, exponent)) = text.split_once('e').filter(|_| fits.is_ok()) else { return };
+    let mut fits = write!(buffer, "{:e}", x.abs());
+    let digits = buffer.bytes.iter().take_while(|&&b| b != b'e').filter(|b| b.is_ascii_digit()).count();
+    // Where the double lies in the middle of two texts that stand for it, Python takes the even digit.
+    if digits >= TIES {
+        let mut even = Scientific { bytes: [0; 32], len: 0 };
+        let written = write!(even, "{:.*e}", digits - 1, x.abs());
+        if written.is_ok() && even.text().parse() == Ok(x.abs()) {
+            (buffer, fits) = (even, written);
+        }
+    }
+    let Some((mantissa, exponent)) = buffer.text().split_once('e').filter(|_| fits.is_ok()) else { return };
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if x.is_sign_negative() {
         out.push('-');

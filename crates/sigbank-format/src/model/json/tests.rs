@@ -219,6 +219,22 @@ fn tree() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+/// A double in the middle of the two shortest texts that stand for it is written with the even digit, as `repr` does.
+#[test]
+fn a_tie_goes_to_the_even_digit() {
+    for (text, written) in [
+        ("1444916557408.90625", "1444916557408.9062"),
+        ("-1444916557408.90625", "-1444916557408.9062"),
+        ("0.1", "0.1"),
+        ("9007199254740993.0", "9007199254740992.0"),
+        ("5e-324", "5e-324"),
+    ] {
+        let mut found = String::new();
+        write_float(text.parse().unwrap(), &mut found);
+        assert_eq!(found, written);
+    }
+}
+
 proptest! {
     #[test]
     fn any_tree_survives(value in tree()) {

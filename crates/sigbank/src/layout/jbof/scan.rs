@@ -150,6 +150,8 @@ pub(crate) fn document(dataset: &Dataset, looker: &Looker, item: &str) -> Result
         None => match documents::text(&**dataset.store(), &RelPath::parse(item)?.join(ROOT)?) {
             Ok(text) => (text, 0),
             Err(e) if e.code() == Code::NotFound => return Ok(None),
+            // A link leads out of the data set: an item that cannot be read, as a damaged one.
+            Err(e) if e.code() == Code::Invalid => (Bytes::new(), 0),
             Err(e) => return Err(e),
         },
     };
