@@ -262,3 +262,20 @@ def test_recordings_are_published_in_a_bucket(tmp_path: Path, s3_server: dict[st
     assert sorted(int(np.asarray(one[name].data)[0]) for one in found.values() for name in one) == [97, 98]
     again = publish()
     assert again.returncode == 1 and "a dataset is here already" in again.stderr, again.stderr
+
+
+def test_a_dataset_of_another_layout_is_not_hidden(tmp_path: Path, s3_server: dict[str, str], monkeypatch: Any) -> None:
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
+    np.save(recordings / "a.npy", np.arange(100, dtype=np.float32))
+    for key, value in options_of(s3_server).items():
+        monkeypatch.setenv(f"AWS_{key.upper()}", value)
+    packed, published = address_in(s3_server), address_in(s3_server)
+    commands = [["pack", str(recordings), packed], ["publish", str(recordings), published]]
+    for words in commands:
+        subprocess.run([PROGRAM, *words], check=True, capture_output=True, timeout=120)
+    before = objects(s3_server, packed), objects(s3_server, published)
+    for verb, there in (("publish", packed), ("pack", published)):
+        said = subprocess.run([PROGRAM, verb, str(recordings), there], capture_output=True, text=True, timeout=120)
+        assert said.returncode != 0 and "a dataset is here already" in said.stderr, said.stderr + said.stdout
+    assert (objects(s3_server, packed), objects(s3_server, published)) == before

@@ -7,7 +7,7 @@ use sigbank::Error;
 use sigbank::layout::signal_dataset::RecordMetadata;
 use sigbank::layout::{jbof, sedpack, signal_dataset};
 use sigbank::query::jbof::{Catalog, Keep, Odd};
-use sigbank::query::{Expr, Field, Record, Unknown, near};
+use sigbank::query::{Expr, Field, Named, Record, Unknown, near};
 use sigbank::store::local_path;
 use sigbank_format::model::json::Json;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const MOST_KEYS: usize = 4096;
 
 /// Find records by what is said of them: their ids, one a line; no samples are read
 ///
-/// An expression compares metadata: snr > 10 and speaker in ['a', 'b']. Keys are a, a.b, a['odd key'], a[0]; there are == != < <= > >= in
+/// An expression compares metadata: snr > 10 and speaker in ['a', 'b']. Keys are a, a.b, metadata['odd key'], a[0]; there are == != < <= > >= in
 /// contains startswith endswith like matches, and or not, exists(key), id and split; has(field), field@dtype, field@shape[0], field@ndim,
 /// field@length and field@sample_rate ask for fields. What is missing makes a comparison false.
 #[derive(clap::Args)]
@@ -210,12 +210,14 @@ fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failur
     }
     printer.end()?;
     if all && !dataset.is_empty() && known_keys.len() < MOST_KEYS {
-        for (name, is_field, known) in
-            keys.iter().map(|key| (key, false, &known_keys)).chain(names.iter().map(|name| (name, true, &known_names)))
-        {
+        let keys = keys.iter().map(|key| (key, Named::Key, &known_keys));
+        for (name, named, known) in keys.chain(names.iter().map(|name| (name, Named::Field, &known_names))) {
             let near = near(name, known.iter().map(String::as_str)).map(str::to_owned);
-            warn(args, &Unknown { name: (*name).to_owned(), is_field, near }.to_string());
+            warn(args, &Unknown { name: (*name).to_owned(), named, near }.to_string());
         }
+    }
+    for name in expr.own().into_iter().filter(|name| known_keys.contains(*name)) {
+        warn(args, &Unknown { name: name.to_owned(), named: Named::Own, near: None }.to_string());
     }
     Ok(())
 }

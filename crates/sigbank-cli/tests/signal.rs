@@ -110,6 +110,16 @@ fn windows_over_many_shards_hold_the_samples_of_their_place() {
             .collect();
         assert_eq!(found.len(), expected.len(), "{format}");
         assert!(found == expected, "{format}");
+        for record in records(&bench) {
+            let (start, said) = (metadata(&record)["start"].as_u64().unwrap(), metadata(&record)["samples"].clone());
+            // How many samples are no padding is told where there is some.
+            let there = if record.metadata().id.starts_with('a') { a.len() } else { b.len() } as u64 - start;
+            assert_eq!(said, if there < 300 { json!(there) } else { json!(null) });
+            // A window's time is that of the recording; npy files say no rate.
+            let time = record.metadata().fields[0].axes[0].coordinate.clone();
+            let seconds: Option<f64> = time.map(|time| time.start.unwrap().to_string().parse().unwrap());
+            assert_eq!(seconds, (format == "wav").then_some(start as f64 / 1000.0));
+        }
         assert_eq!(report["shards"], found.len().div_ceil(7));
         // 10,000 = 48 * 200 + 300 + 100, 4,321 = 20 * 200 + 300 + 21.
         let ends = if pad.is_empty() {

@@ -151,8 +151,8 @@ class DataSet:
         """The items for which an expression holds, sorted by name: `find("snr > 10 and speaker in ['a', 'b']")`.
 
         An expression compares (`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`), looks into texts and lists (`contains`, `startswith`, `endswith`,
-        `like 'a%'`, `matches '^a'`) and joins with `and`, `or`, `not`. Metadata are `key`, `a.b`, `a['odd key']`, `a[0]`; `id` is the item's name;
-        `exists(key)` and `has(array)` ask whether they are there; `array@shape[0]`, `array@dtype`, `array@length`, `array@ndim` and
+        `like 'a%'`, `matches '^a'`) and joins with `and`, `or`, `not`. Metadata are `key`, `a.b`, `a[0]`, `metadata['odd key']`;
+        `id` is the item's name, and a key of that name `metadata.id`; `exists(key)` and `has(array)` ask whether they are there; `array@shape[0]`, `array@dtype`, `array@length`, `array@ndim` and
         `array@sample_rate` ask for arrays without reading them. A key that an item lacks makes a comparison false, `!=` too.
 
         The search itself runs when the first item is asked for. For some hundred items it leaves an index in the data set's
@@ -182,7 +182,10 @@ class DataSet:
         for name, document, certain in found:
             item = Item._of(self, name, document)
             if not certain:
-                raise errors.CorruptError(f"{item._path}: the metadata are no JSON: restore the file, or delete the item")
+                raise errors.CorruptError(
+                    f"{item._path}/_metadata.json: an expression cannot be asked of this: it is no JSON object, or one that programs read "
+                    "differently (a key twice, half a surrogate pair, more than 128 deep): write it anew, or delete the item"
+                )
             yield item
 
     def index(self, arrays: bool = False) -> str:

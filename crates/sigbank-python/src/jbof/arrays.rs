@@ -124,7 +124,11 @@ pub fn add_file(
                 Format::Mat => array::mat::open(src, name),
                 _ => array::open(src, format),
             };
-            let reader = opened.map_err(|e| Error::from(e).at(path.display()))?;
+            let mut reader = opened.map_err(|e| Error::from(e).at(path.display()))?;
+            // What carries checksums of its samples is compared with them before it is there.
+            if matches!(format, Format::Flac | Format::Ogg) {
+                reader.read_all().map_err(|e| Error::from(e).at(path.display()))?;
+            }
             if let (Some(rate), Value::Object(mut object)) = (reader.info().sample_rate(), metadata.to_value()?) {
                 object.insert("samplerate".to_owned(), rate.into());
                 metadata = Json::from_value(&Value::Object(object))?;

@@ -3,6 +3,7 @@
 use super::Staging;
 use super::veil::{Veil, taken};
 use crate::error::{Error, Result};
+use crate::layout::detect;
 use crate::layout::sedpack::{ROOT, local_store};
 use crate::store::{StorageOptions, Store, connect, exists, local_path};
 use crate::uri::RelPath;
@@ -64,6 +65,14 @@ pub(super) fn address(path: &Path) -> Option<&str> {
     path.to_str().filter(|text| local_path(text).is_none())
 }
 
+/// Refuses a place that holds a dataset, of whatever layout: whichever is looked for first would hide the other.
+pub(super) fn vacant(store: &dyn Store, shown: impl std::fmt::Display) -> Result<()> {
+    match detect(store)? {
+        None => Ok(()),
+        Some(_) => Err(Error::already_exists("a dataset is here already").at(shown).remedy("choose another destination")),
+    }
+}
+
 /// A dataset that is being made.
 #[derive(Debug)]
 pub(super) enum Making {
@@ -86,6 +95,7 @@ impl Making {
         if exists(&*bucket, &root)? {
             return Err(taken(&*bucket, &root));
         }
+        vacant(&*bucket, address)?;
         Ok(Self::Bucket(Veil::new(bucket, keep)))
     }
 

@@ -200,7 +200,9 @@ impl Node {
                     match term {
                         Term::Path(path) => each(Visited::Path(path)),
                         Term::Field(field, _) => each(Visited::Field(field)),
-                        _ => {}
+                        Term::Id => each(Visited::Own("id")),
+                        Term::Split => each(Visited::Own("split")),
+                        Term::Literal(_) => {}
                     }
                 }
             }
@@ -212,6 +214,8 @@ impl Node {
 pub(super) enum Visited<'a> {
     Path(&'a [Step]),
     Field(&'a str),
+    /// The record's `id` or `split`.
+    Own(&'static str),
 }
 
 /// Words that are no keys where they stand alone.

@@ -10,8 +10,8 @@
 //! | text | `name contains 'mic'` (of a list: the element), `startswith`, `endswith`, `like 'a%_'`, `matches '^[ab]+$'` (found anywhere), each also with `not` before it |
 //! | join | `and`, `or`, `not`, parentheses |
 //! | there | `exists(gain)`: the key, be it null; `has(iq)`: the field |
-//! | deeper | `a.b`, `a['odd key']`, `tags[0]`, `tags[-1]`; `metadata['in']` for a key that is a word of the language |
-//! | the record | `id`, `split` |
+//! | deeper | `a.b`, `a['odd key']`, `tags[0]`, `tags[-1]`; `metadata['odd key']` at the top, and for keys that are words of the language |
+//! | the record | `id`, `split`; keys of these names are `metadata.id`, `metadata.split` |
 //! | its fields | `iq@dtype == 'complex64'`, `iq@shape == [2, 1024]`, `iq@shape[-1] > 100`, `iq@ndim`, `iq@length` (of the first axis), `iq@sample_rate`; `field('odd name')@shape` |
 //!
 //! Literals are numbers, texts in either quotes (escapes as in Python and JSON; `r'...'` keeps backslashes), `true`, `false`, `null` (also
@@ -52,7 +52,7 @@ mod tests;
 mod value;
 
 pub use row::{Field, Record};
-pub use table::{Table, TableBuilder, Unknown};
+pub use table::{Named, Table, TableBuilder, Unknown};
 
 use crate::error::{Error, Result};
 use expr::{Leaf, Node, Step, Term, Test, Visited};
@@ -118,6 +118,17 @@ impl Expr {
             }
         });
         keys.into_iter().collect()
+    }
+
+    /// Which of `id` and `split`, the record's own, it asks for, sorted.
+    pub fn own(&self) -> Vec<&str> {
+        let mut own = BTreeSet::new();
+        self.node.visit(&mut |visited| {
+            if let Visited::Own(name) = visited {
+                own.insert(name);
+            }
+        });
+        own.into_iter().collect()
     }
 
     /// The names of the fields that it asks for, sorted.

@@ -136,15 +136,19 @@ impl Parser {
     }
 
     fn comparison(&mut self) -> Result<Node, Refusal> {
+        let start = self.at();
         let mut left = self.term()?;
         let mut found = Vec::new();
         while let Some(op) = self.operator()? {
             let right = self.term()?;
+            if let (Term::Literal(_), Term::Literal(_)) = (&left, &right) {
+                return Err(values_alone(start));
+            }
             found.push(Node::Leaf(Leaf { what: left, test: Test::Compare(op, right.clone()), negated: false }));
             left = right;
         }
         match found.len() {
-            0 => self.test(left),
+            0 => self.test(left, start),
             1 => found.pop().ok_or_else(|| self.wrong(COMPARISON)),
             // 1 < a < 3 is 1 < a and a < 3.
             _ => Ok(Node::All(found)),
@@ -166,7 +170,7 @@ impl Parser {
     }
 
     /// What stands behind a value and is no comparison of two.
-    fn test(&mut self, what: Term) -> Result<Node, Refusal> {
+    fn test(&mut self, what: Term, start: usize) -> Result<Node, Refusal> {
         let negated = self.word("not");
         let at = self.at();
         let named = what.to_string();
@@ -182,6 +186,11 @@ impl Parser {
             },
             _ => return Err(self.no_comparison(at, negated, &named)),
         };
+        match (&what, &test) {
+            (Term::Literal(_), Test::Within(_)) => {}
+            (Term::Literal(_), _) => return Err(values_alone(start)),
+            _ => {}
+        }
         Ok(Node::Leaf(Leaf { what, test, negated }))
     }
     fn no_comparison(&mut self, at: usize, negated: bool, named: &str) -> Refusal {
@@ -371,4 +380,8 @@ impl Parser {
         self.expect("]")?;
         Ok(Term::Field(field, Property::Dimension(axis)))
     }
+}
+
+fn values_alone(at: usize) -> Refusal {
+    Refusal::new(at, "expected a key or a field on one side; a key with an odd name is metadata['odd key']".into())
 }

@@ -95,20 +95,39 @@ impl TableBuilder {
     }
 }
 
-/// A key or field that an expression asks for and no record has.
+/// What a name in an expression stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// A key of the metadata.
+    Key,
+    /// A field.
+    Field,
+    /// The record's own `id` or `split`.
+    Own,
+}
+
+/// A name in an expression that may not be what is meant: of a key or field that no record has, or the record's own where there is a key of
+/// that name too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it is a field, or else a key of the metadata.
-    pub is_field: bool,
+    /// What it stands for.
+    pub named: Named,
     /// What may be meant.
     pub near: Option<String>,
 }
 
 impl std::fmt::Display for Unknown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = if self.is_field { "field" } else { "key" };
+        let what = match self.named {
+            Named::Key => "key",
+            Named::Field => "field",
+            Named::Own => {
+                let name = &self.name;
+                return write!(f, "{name} is the record's own, and the key {name:?} that records have is metadata[{name:?}]");
+            }
+        };
         write!(f, "no record has the {what} {:?}", self.name)?;
         match &self.near {
             Some(near) => write!(f, ": did you mean {near:?}?"),
@@ -297,9 +316,11 @@ impl Table {
         for key in expr.keys() {
             if !self.keys.more && !self.keys.counts.contains_key(key) {
                 let near = near(key, self.keys.counts.keys().map(String::as_str)).map(str::to_owned);
-                found.push(Unknown { name: key.to_owned(), is_field: false, near });
+                found.push(Unknown { name: key.to_owned(), named: Named::Key, near });
             }
         }
+        let own = expr.own().into_iter().filter(|name| self.keys.counts.contains_key(*name));
+        found.extend(own.map(|name| Unknown { name: name.to_owned(), named: Named::Own, near: None }));
         let mut wanted = expr.fields();
         if self.described && !wanted.is_empty() {
             let mut names = std::collections::BTreeSet::new();
@@ -313,7 +334,7 @@ impl Table {
             }
             wanted.retain(|name| !names.contains(*name));
             let near = |name: &str| near(name, names.iter().map(String::as_str)).map(str::to_owned);
-            found.extend(wanted.into_iter().map(|name| Unknown { name: name.to_owned(), is_field: true, near: near(name) }));
+            found.extend(wanted.into_iter().map(|name| Unknown { name: name.to_owned(), named: Named::Field, near: near(name) }));
         }
         Ok(found)
     }

@@ -195,6 +195,26 @@ fn a_damaged_file_is_told_at_every_byte() {
 }
 
 #[test]
+fn a_key_that_the_records_own_name_hides_is_told() {
+    let table = table(&[(json(r#"{"split": "train", "id": 1}"#), vec![])]);
+    let told = table.unknown(&"split = 'train' or id = 1".parse().unwrap()).unwrap();
+    let told: Vec<_> = told.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            r#"id is the record's own, and the key "id" that records have is metadata["id"]"#,
+            r#"split is the record's own, and the key "split" that records have is metadata["split"]"#
+        ]
+    );
+    assert_eq!(table.select(&r#"metadata["split"] = 'train' and metadata.id = 1"#.parse().unwrap()).unwrap(), [0]);
+    for values in ["['odd key'] == 2", "'a.b' = 1", "1 < 2 and a = 1", "'x' in ['x']", "not 'x' contains 'x'"] {
+        let refused = values.parse::<crate::query::Expr>().unwrap_err();
+        assert!(refused.to_string().contains("metadata['odd key']"), "{refused}");
+    }
+    assert!("'x' in tags and 1 < a < 3".parse::<crate::query::Expr>().is_ok());
+}
+
+#[test]
 fn what_no_record_has_is_told() {
     let table = table(&[(json(r#"{"snr": 1}"#), vec![Field::new("voice", "float32", &[])])]);
     let told =
@@ -204,7 +224,7 @@ fn what_no_record_has_is_told() {
         told("gain = 3 and has(voyce)"),
         [r#"no record has the key "gain""#, r#"no record has the field "voyce": did you mean "voice"?"#]
     );
-    assert!(told("has(voice)").is_empty());
+    assert!(told("has(voice) and id = 'a' and split = 'b'").is_empty());
     assert!(TableBuilder::default().finish().unknown(&"x = 1".parse().unwrap()).unwrap().is_empty());
     let error = TableBuilder::default().finish().select(&"has(x)".parse().unwrap()).unwrap_err();
     assert!(error.message().contains("does not know"));

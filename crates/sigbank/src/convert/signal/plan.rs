@@ -116,6 +116,11 @@ impl Item {
         }
         if window.is_some() {
             said.insert("start".into(), json!(start));
+            let there = self.rows().saturating_sub(start);
+            if there < len {
+                // The others are the zeros that fill the window up.
+                said.insert("samples".into(), json!(there));
+            }
         }
         if let Origin::SigMf(sigmf) = &self.origin {
             let (document, frequency) = sigmf.said(start, start.saturating_add(len));
@@ -137,14 +142,17 @@ impl Item {
             shape.swap(0, 1);
             names.swap(0, 1);
         }
-        let axis = |(name, length): (&String, &usize)| {
-            let step = if name == "time" { self.rate.map(|rate| Json::try_from(1.0 / rate)).transpose()? } else { None };
-            let coordinate = step.map(|step| Coordinate {
-                start: Some(0i64.into()),
-                step: Some(step),
+        let seconds = |rate: f64| -> Result<Coordinate> {
+            Ok(Coordinate {
+                // Since the recording began.
+                start: Some(if start == 0 { 0i64.into() } else { Json::try_from(start as f64 / rate)? }),
+                step: Some(Json::try_from(1.0 / rate)?),
                 unit: Some("s".into()),
                 ..Coordinate::default()
-            });
+            })
+        };
+        let axis = |(name, length): (&String, &usize)| {
+            let coordinate = self.rate.filter(|_| name == "time").map(seconds).transpose()?;
             Ok(Axis { coordinate, ..Axis::new(name.as_str(), *length as u64) })
         };
         let axes = names.iter().zip(&shape).map(axis).collect::<Result<_>>()?;

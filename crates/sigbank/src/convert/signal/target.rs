@@ -1,14 +1,13 @@
 //! Where what is published goes: a new dataset, or a further version of one.
 
 use crate::convert::SignalTarget;
-use crate::convert::destination::address;
+use crate::convert::destination::{address, vacant};
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
-    Dataset, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, publish, publish_version,
+    Dataset, Options, Publication, PublishedShard, VersionPublication, Which, is_mounted, publish, publish_version,
 };
-use crate::store::{LocalStore, StorageOptions, Store, connect, exists};
-use crate::uri::RelPath;
+use crate::store::{LocalStore, StorageOptions, Store, connect};
 use sigbank_format::model::json::Json;
 use std::collections::HashSet;
 use std::path::Path;
@@ -117,11 +116,7 @@ pub(super) fn into_new<T>(dest: &Path, publish: impl FnOnce(&Arc<dyn Store>) -> 
         None => None,
     };
     if let Some(store) = bucket {
-        if exists(&*store, &RelPath::parse(ROOT)?)? {
-            return Err(Error::already_exists("a dataset is here already")
-                .at(dest.display())
-                .remedy("choose another destination"));
-        }
+        vacant(&*store, dest.display())?;
         return publish(&store);
     }
     let staging = Staging::new(dest)?;
