@@ -311,7 +311,10 @@ __all__ += [
     "signal_write_shard",
 ]
 
-__all__ += ["JbofDataset", "MappedFile", "MetadataTable", "check_expression"]
+__all__ += ["JbofDataset", "MappedFile", "MetadataTable", "check_expression", "jbof_item_name"]
+
+def jbof_item_name(template: str, metadata: Any) -> str:
+    """The name that a template gives an item of these metadata, as `str.format` makes it."""
 
 def check_expression(expression: str) -> str:
     """The expression in its one form."""
