@@ -24,7 +24,7 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     `Array(metafile)` reads the array whose JSON document this is.
     """
 
-    metadata: dict[str, Any] = None  # type: ignore[assignment]
+    metadata: dict[str, Any]
     _filename: str | None = None
     _home: str | None = None
     """The item's folder and the array's name, for deleting it."""
@@ -39,7 +39,8 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
     def __array_finalize__(self, source: Any) -> None:
         """NumPy made this array from another, or anew."""
         if source is None:
-            return  # It is being made, and gets them then.
+            self.metadata = {}  # It is being made, and gets its own then.
+            return
         self.metadata = getattr(source, "metadata", None)  # type: ignore[assignment]
         self._filename = getattr(source, "_filename", None)
         self._home = getattr(source, "_home", None)

@@ -19,6 +19,7 @@
 //!
 //! - **What is missing makes a question false**, `!=` and `not in` too; `not` turns that round: `not snr == 3` holds where there is no snr,
 //!   `snr != 3` does not. `null` is a value: it equals `null` alone.
+//! - One side of each question is a key, a field, `id` or `split`: a comparison of two literals is refused.
 //! - Values of different kinds are unequal, and neither is less than the other. The kinds are numbers, texts, null, lists, objects. True and
 //!   false are the numbers 1 and 0, as in Python: `1 == 1.0 == true`.
 //! - Numbers compare exactly, integers of any size. Texts compare by code points. Lists and objects are equal or not, and not ordered.
