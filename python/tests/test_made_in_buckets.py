@@ -244,24 +244,73 @@ def test_what_a_repair_would_do_is_told_of_a_bucket(tmp_path: Path, s3_server: d
     assert objects(s3_server, address) == before
 
 
-def test_recordings_are_published_in_a_bucket(tmp_path: Path, s3_server: dict[str, str]) -> None:
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        np.save(tmp_path / f"in/{name}.npy", np.arange(ord(name), ord(name) + 1000, dtype=np.int32))
-    address = address_in(s3_server)
-    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1"}
-    environment = {**os.environ, **keys, "AWS_ENDPOINT_URL": s3_server["endpoint"], "AWS_ALLOW_HTTP": "true"}
+def recordings(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        np.save(folder / f"{name}.npy", np.arange(ord(name[0]), ord(name[0]) + 1000, dtype=np.int32))
+    return folder
 
-    def publish() -> subprocess.CompletedProcess[str]:
-        command = [PROGRAM, "publish", str(tmp_path / "in"), address, "--json"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
-    said = publish()
-    assert said.returncode == 0, said.stderr
-    found = {one.id: one for one in sds.open(address, storage_options=options_of(s3_server))}
-    assert sorted(int(np.asarray(one[name].data)[0]) for one in found.values() for name in one) == [97, 98]
-    again = publish()
-    assert again.returncode == 1 and "a dataset is here already" in again.stderr, again.stderr
+def published(server: dict[str, str], address: Path | str, version: str | None = None) -> dict[str, int]:
+    """Ids and first values of a signal-dataset's records, all of which are verified."""
+    dataset = sds.open(str(address), storage_options=options_of(server), version=version)
+    dataset.verify()
+    return {one.id: int(np.asarray(one["signal"].data)[0]) for one in dataset}
+
+
+def test_recordings_are_published_in_a_bucket_and_versions_follow(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    one, two, address = recordings(tmp_path / "in", "a", "b"), recordings(tmp_path / "more", "c"), address_in(s3_server)
+    first = done(s3_server, "publish", one, address)
+    assert first["dataset_id"] == address.rsplit("/", 1)[1] and first["version"] is None
+    assert published(s3_server, address) == {"a": 97, "b": 98}
+    before = objects(s3_server, address)
+    again = run(s3_server, "publish", two, address)
+    assert again.returncode == 1 and "a dataset is here already" in again.stderr and "--as-version NAME" in again.stderr, again.stderr
+    added = done(s3_server, "publish", two, address, "--as-version", "june", "--append")
+    assert (added["version"], added["records"], added["dataset_id"]) == (1, 1, first["dataset_id"])
+    assert published(s3_server, address, "june") == {"a": 97, "b": 98, "c": 99}
+    assert published(s3_server, address) == {"a": 97, "b": 98}
+    assert set(before) < set(objects(s3_server, address))
+    twice = run(s3_server, "publish", two, address, "--as-version", "july", "--append")
+    assert twice.returncode == 1 and "holds a record 'c' already" in twice.stderr, twice.stderr
+    # There is nothing yet that a version could be added to; and recordings are not read from a bucket.
+    nothing = run(s3_server, "publish", two, address_in(s3_server), "--as-version", "v2")
+    assert nothing.returncode == 1 and "publish without --as-version first" in nothing.stderr, nothing.stderr
+    from_there = run(s3_server, "publish", address_in(s3_server), tmp_path / "out")
+    assert from_there.returncode == 1 and "there is no dataset here, and recordings are published from folders" in from_there.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_datasets_in_buckets_are_published(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    here, far = tmp_path / "here", address_in(s3_server)
+    done(s3_server, "publish", recordings(tmp_path / "a", "a1", "a2"), here)
+    done(s3_server, "publish", recordings(tmp_path / "b", "b1"), far)
+    values = {"a1": 97, "a2": 97, "b1": 98}
+    for dest in (tmp_path / "local", address_in(s3_server)):
+        report = done(s3_server, "publish", here, far, dest)
+        assert (report["records"], report["copied_shards"], report["sources"][1]["path"]) == (3, 2, far)
+        assert published(s3_server, dest) == values
+    named = done(s3_server, "publish", far, here, tmp_path / "named", "--prefix-ids")
+    assert named["records"] == 3
+    prefix = far.rsplit("/", 1)[1]
+    assert published(s3_server, tmp_path / "named") == {f"{prefix}/b1": 98, "here/a1": 97, "here/a2": 97}
+    # As a version of one in a bucket, and by reference.
+    report = done(s3_server, "publish", here, far, "--as-version", "both", "--append")
+    assert report["version"] == 1 and published(s3_server, far, "both") == values
+    for dest in (tmp_path / "view", address_in(s3_server)):
+        assert done(s3_server, "publish", far, dest, "--by-reference")["copied_shards"] == 0
+        assert done(s3_server, "check", dest)["ok"]
+    assert all(name.endswith(".json") for name in objects(s3_server, dest))
+    away = run(s3_server, "publish", here, address_in(s3_server), "--by-reference")
+    assert away.returncode == 1 and "name files that are on this machine only" in away.stderr, away.stderr
+
+
+def test_a_sedpack_dataset_in_a_bucket_is_published(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    packed, dest = make(address_in(s3_server), range(6), options_of(s3_server)), address_in(s3_server)
+    report = done(s3_server, "publish", packed, dest, "--axes", "time")
+    assert report["sources"][0]["layout"] == "sedpack" and report["records"] == 6
+    found = sds.open(dest, storage_options=options_of(s3_server))
+    assert [(one.id, int(np.asarray(one["x"].data)[1])) for one in found] == [(f"train/{n}", n + 1) for n in range(6)]
 
 
 def test_a_dataset_of_another_layout_is_not_hidden(tmp_path: Path, s3_server: dict[str, str], monkeypatch: Any) -> None:

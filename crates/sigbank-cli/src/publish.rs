@@ -3,12 +3,13 @@
 mod datasets;
 
 use crate::check::style;
+use crate::place::Storage;
 use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::convert::{
-    AsVersion, PublishReport, SignalOptions, SignalTarget, Skipped, Windows, are_datasets, plan_signal, publish,
+    AsVersion, Destination, PublishReport, SignalOptions, SignalTarget, Skipped, Windows, are_datasets, plan_signal, publish,
 };
 use sigbank_format::model::DType;
 use sigbank_format::model::json::Json;
@@ -33,7 +34,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE|DATASET>... <DEST>")]
 pub(crate) struct Args {
-    /// Folders of recordings, or files, or datasets, and last the folder to make
+    /// Folders of recordings, or files, or datasets (in folders or at addresses such as s3://bucket/data), and last the folder or address to make
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]
     paths: Vec<PathBuf>,
     /// Cut recordings into windows of N samples; without it, each recording is one record
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     /// Let the version begin with the records of the newest one
     #[arg(long, requires = "as_version")]
     append: bool,
-    /// Put each dataset's folder name and a slash before its records' ids
+    /// Put each dataset's name (of its folder, or the last part of its address) and a slash before its records' ids
     #[arg(long)]
     prefix_ids: bool,
     /// Copy nothing: refer to the objects of the signal-datasets, which must stay where they are
@@ -85,6 +86,8 @@ pub(crate) struct Args {
     /// Threads; 0: one a core, at most 16
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    storage: Storage,
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -130,7 +133,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         threads: args.threads,
         version: args.as_version.clone().map(|name| AsVersion { name, append: args.append }),
     };
-    if are_datasets(folders)? {
+    if are_datasets(folders, &args.storage.options())? {
         return datasets::run(args, folders, dest, &target, out);
     }
     if args.prefix_ids || args.by_reference {
@@ -138,7 +141,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let plan = plan_signal(folders, &args.options()?)?;
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} records, {eta} left"));
-    let report = publish(&plan, dest, &target, &mut |p| {
+    let report = publish(&plan, Destination::new(dest, args.storage.options()), &target, &mut |p| {
         bar.set_position(p.bytes);
         bar.set_message(text::count(p.records));
     });

@@ -233,11 +233,14 @@ fn what_does_not_go_together_is_refused() {
     bench.run(&["publish", "a", "x", "--window", "10"]).refused(&["--window is for recordings"]);
     bench.run(&["publish", "a", "x", "--axes", "time"]).refused(&["whose records have theirs already"]);
     bench.run(&["publish", "in/a", "x", "--prefix-ids"]).refused(&["--prefix-ids and --by-reference are for datasets"]);
-    bench.run(&["publish", "a", "b"]).refused(&["exists"]);
+    bench.run(&["publish", "a", "b"]).refused(&["exists", "--as-version NAME"]);
+    bench.run(&["publish", "in/a", "b"]).refused(&["exists", "--as-version NAME"]);
     for usage in [["--by-reference", "--prefix-ids"].as_slice(), &["--append"], &["--as-version", "v", "--snapshot-id", "s"]] {
         assert_eq!(bench.run(&[&["publish", "a", "x"], usage].concat()).code, 2, "{usage:?}");
     }
-    bench.run(&["publish", "in/a", "nothing", "--as-version", "v2"]).refused(&["there is no signal-dataset here"]);
+    bench
+        .run(&["publish", "in/a", "nothing", "--as-version", "v2"])
+        .refused(&["there is no signal-dataset here", "without --as-version first"]);
     assert!(!bench.path("x").exists() && !bench.path("nothing").exists());
 }
 

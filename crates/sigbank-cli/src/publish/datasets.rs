@@ -6,7 +6,7 @@ use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::convert::{DatasetsOptions, DatasetsReport, SignalTarget, plan_datasets, publish_datasets};
+use sigbank::convert::{DatasetsOptions, DatasetsReport, Destination, SignalTarget, plan_datasets, publish_datasets};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -33,10 +33,10 @@ pub(super) fn run(
         .remedy(format!("leave {option} out"))
         .into());
     }
-    let options = DatasetsOptions { prefix_ids: args.prefix_ids, axes: args.axes.clone() };
+    let options = DatasetsOptions { prefix_ids: args.prefix_ids, axes: args.axes.clone(), storage: args.storage.options() };
     let plan = plan_datasets(paths, &options)?;
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} records, {eta} left"));
-    let report = publish_datasets(&plan, dest, target, args.by_reference, &mut |p| {
+    let report = publish_datasets(&plan, Destination::new(dest, args.storage.options()), target, args.by_reference, &mut |p| {
         bar.set_position(p.bytes);
         bar.set_message(text::count(p.records));
     });

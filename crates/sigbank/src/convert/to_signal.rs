@@ -1,5 +1,6 @@
 //! Publishing recordings as a new signal-dataset.
 
+use super::destination::Destination;
 use super::report::Skipped;
 use super::run::Progress;
 use super::signal::SignalPlan;
@@ -9,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::layout::signal_dataset::{Options, PublishedShard, write_shard};
 use crate::store::Store;
 use sigbank_format::model::json::Json;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
@@ -101,7 +101,7 @@ struct Part {
 /// ```no_run
 /// use sigbank::convert::{SignalOptions, SignalTarget, plan_signal, publish};
 /// let plan = plan_signal(&["recordings".into()], &SignalOptions::default())?;
-/// let report = publish(&plan, "dataset".as_ref(), &SignalTarget::default(), &mut |_| ())?;
+/// let report = publish(&plan, "dataset", &SignalTarget::default(), &mut |_| ())?;
 /// println!("{} records of {} files, {} left out", report.records, report.files, report.others.len());
 /// # Ok::<(), sigbank::Error>(())
 /// ```
@@ -111,7 +111,7 @@ struct Part {
 /// their path.
 pub fn publish(
     plan: &SignalPlan,
-    dest: &Path,
+    dest: impl Into<Destination>,
     target: &SignalTarget,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<PublishReport> {
@@ -122,7 +122,8 @@ pub fn publish(
     let ids = plan.items.iter().flat_map(|item| {
         (0..plan.count(item)).map(move |n| Ok(item.metadata(plan.window, plan.window.map_or(0, |w| w.start(n)))?.id))
     });
-    let put = put(dest, target, target.metadata.clone(), ids, |store, prefix| write(plan, store, prefix, target, progress))?;
+    let put =
+        put(&dest.into(), target, target.metadata.clone(), ids, |store, prefix| write(plan, store, prefix, target, progress))?;
     (report.records, report.shards, report.stored_bytes) = (put.records, put.shards, put.stored_bytes);
     (report.dataset_id, report.snapshot_id) = (put.dataset_id, put.name);
     (report.version, report.root) = (put.version, put.root);

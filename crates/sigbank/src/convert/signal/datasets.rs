@@ -1,14 +1,16 @@
 //! Datasets as the records of a new one: those of signal-datasets as they stand, the examples of Sedpack datasets as records.
 
 use super::examples::{AxisNames, Examples, Mapping};
-use super::target::{Put, into_new, publication, put};
+use super::target::{Put, into_new, last_part, options, publication, put};
+use crate::convert::destination::{Destination, address};
 use crate::convert::{Progress, SignalTarget};
 use crate::error::{Error, Result};
+use crate::layout::signal_dataset::versions::dataset_at_version;
 use crate::layout::signal_dataset::{
     self, Dataset, Options, PublishedShard, Record, View, copy_shard, publish_views, taken_again, write_shard,
 };
-use crate::layout::{Source, sedpack};
-use crate::store::Store;
+use crate::layout::{self, Layout, Source, sedpack};
+use crate::store::{StorageOptions, Store, connect};
 use serde_json::Value;
 use sigbank_format::model::json::Json;
 use std::collections::HashMap;
@@ -26,6 +28,8 @@ pub struct DatasetsOptions {
     /// The names of the axes of Sedpack's attributes: for all with as many axes, or from `field=name` on for one field; `dim_0` …
     /// for the others.
     pub axes: Vec<String>,
+    /// The settings of the storage of datasets at an address.
+    pub storage: StorageOptions,
 }
 
 enum Origin {
@@ -85,19 +89,22 @@ pub struct DatasetsReport {
     pub root: String,
 }
 
-/// Whether paths are datasets (of any layout).
+/// Whether paths and addresses are signal-datasets or Sedpack datasets.
 ///
 /// # Errors
-/// `Invalid` where some are and others are not.
+/// `Invalid` where some are and others are not; `Unsupported` for an address without a dataset, since recordings are read from folders;
+/// those of the storage.
 ///
 /// ```
 /// let dir = std::env::temp_dir();
-/// assert!(!sigbank::convert::are_datasets(&[dir])?);
+/// assert!(!sigbank::convert::are_datasets(&[dir], &Default::default())?);
 /// # Ok::<(), sigbank::Error>(())
 /// ```
-pub fn are_datasets(paths: &[PathBuf]) -> Result<bool> {
-    let is = |path: &&PathBuf| path.join(signal_dataset::ROOT).is_file() || path.join(sedpack::ROOT).is_file();
-    let (datasets, others): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(is);
+pub fn are_datasets(paths: &[PathBuf], storage: &StorageOptions) -> Result<bool> {
+    let (mut datasets, mut others) = (Vec::new(), Vec::new());
+    for path in paths {
+        if kind(path, storage)?.is_some() { datasets.push(path) } else { others.push(path) }
+    }
     match (datasets.first(), others.first()) {
         (Some(dataset), Some(other)) => {
             let what = format!("{} is a dataset, and {} is none", dataset.display(), other.display());
@@ -106,6 +113,27 @@ pub fn are_datasets(paths: &[PathBuf]) -> Result<bool> {
         }
         (Some(_), None) => Ok(true),
         _ => Ok(false),
+    }
+}
+
+/// The layout of the dataset at a path or address whose records can be taken over.
+fn kind(path: &Path, storage: &StorageOptions) -> Result<Option<Layout>> {
+    let Some(address) = address(path) else {
+        return Ok(if path.join(sedpack::ROOT).is_file() {
+            Some(Layout::Sedpack)
+        } else {
+            path.join(signal_dataset::ROOT).is_file().then_some(Layout::SignalDataset)
+        });
+    };
+    let store = connect(address, storage)?;
+    match layout::detect(&*store)? {
+        Some(layout @ (Layout::Sedpack | Layout::SignalDataset)) => Ok(Some(layout)),
+        Some(Layout::Jbof) => Err(Error::unsupported("the items of a JBOF data set are published from a folder")
+            .at(address)
+            .remedy("copy it to this machine first: sigbank cp")),
+        None => Err(Error::unsupported("there is no dataset here, and recordings are published from folders of this machine")
+            .at(address)
+            .remedy("check the address, or copy the recordings into a folder first")),
     }
 }
 
@@ -118,17 +146,18 @@ pub fn plan_datasets(paths: &[PathBuf], options: &DatasetsOptions) -> Result<Dat
     let mut sources = Vec::new();
     for path in paths {
         let prefix = match options.prefix_ids {
-            true => format!("{}/", folder(path)?),
+            true => format!("{}/", name(path)?),
             false => String::new(),
         };
-        let (origin, records, bytes) = if path.join(sedpack::ROOT).is_file() {
-            let source: Arc<dyn Source> = Arc::new(sedpack::Dataset::open(path, Default::default())?);
+        let text = path.to_str().ok_or_else(|| Error::invalid("the path is not UTF-8").at(path.display()))?;
+        let (origin, records, bytes) = if kind(path, &options.storage)? == Some(Layout::Sedpack) {
+            let source = layout::open_with(text, &options.storage)?;
             let mapping = Mapping::new(&*source, &names)?;
             let records = source.splits().iter().map(|split| split.records).sum::<u64>();
             let bytes = records.saturating_mul(mapping.example as u64);
             (Origin::Sedpack(source, mapping), records, bytes)
         } else {
-            let dataset = Dataset::open(path, Options::default())?;
+            let dataset = dataset_at_version(text, None, &options.storage)?;
             let (records, bytes) = (dataset.len(), dataset.snapshot().stored_bytes);
             (Origin::Signal(dataset), records, bytes)
         };
@@ -142,9 +171,12 @@ pub fn plan_datasets(paths: &[PathBuf], options: &DatasetsOptions) -> Result<Dat
     Ok(DatasetsPlan { sources, prefixed: options.prefix_ids })
 }
 
-fn folder(path: &Path) -> Result<String> {
-    let whole = path.canonicalize().map_err(|e| Error::from(e).at(path.display()))?;
-    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
+/// What comes before the ids of a dataset: the name of its folder, or the last part of its address.
+fn name(path: &Path) -> Result<String> {
+    let name = match address(path) {
+        Some(_) => last_part(path),
+        None => last_part(&path.canonicalize().map_err(|e| Error::from(e).at(path.display()))?),
+    };
     name.ok_or_else(|| Error::invalid("this folder has no name to put before ids").at(path.display()))
 }
 
@@ -245,23 +277,25 @@ impl DatasetsPlan {
 /// ```no_run
 /// use sigbank::convert::{DatasetsOptions, SignalTarget, plan_datasets, publish_datasets};
 /// let plan = plan_datasets(&["monday".into(), "tuesday".into()], &DatasetsOptions::default())?;
-/// let report = publish_datasets(&plan, "week".as_ref(), &SignalTarget::default(), false, &mut |_| ())?;
+/// let report = publish_datasets(&plan, "week", &SignalTarget::default(), false, &mut |_| ())?;
 /// println!("{} records, {} shards copied as they are", report.records, report.copied);
 /// # Ok::<(), sigbank::Error>(())
 /// ```
 ///
-/// With `by_reference` nothing is copied: the new dataset refers to the objects of the others by absolute paths, which must stay.
+/// With `by_reference` nothing is copied: the new dataset refers to the objects of the others by absolute paths and addresses, which
+/// must stay.
 ///
 /// # Errors
 /// `AlreadyExists` where the destination is taken, or the version's name; `Invalid` for an id that the newest version has already, and by
-/// reference for prefixed ids, Sedpack datasets and versions; `Corrupt` names the first object at fault.
+/// reference for prefixed ids, Sedpack datasets, versions, and a dataset in a bucket that would name files of this machine; `Corrupt` names the first object at fault.
 pub fn publish_datasets(
     plan: &DatasetsPlan,
-    dest: &Path,
+    dest: impl Into<Destination>,
     target: &SignalTarget,
     by_reference: bool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<DatasetsReport> {
+    let dest = &dest.into();
     if by_reference {
         return refer(plan, dest, target);
     }
@@ -275,7 +309,7 @@ pub fn publish_datasets(
         progress,
         shards: Vec::new(),
         copied: 0,
-        options: Options { threads: target.threads, ..Options::default() },
+        options: Options { threads: target.threads, ..options(dest) },
     };
     let ids = plan.sources.iter().flat_map(From::ids);
     let metadata = plan.metadata(target)?;
@@ -288,7 +322,7 @@ pub fn publish_datasets(
     plan.report(put, run.copied, false)
 }
 
-fn refer(plan: &DatasetsPlan, dest: &Path, target: &SignalTarget) -> Result<DatasetsReport> {
+fn refer(plan: &DatasetsPlan, dest: &Destination, target: &SignalTarget) -> Result<DatasetsReport> {
     let refused =
         |what: &str| Err(Error::invalid(format!("by reference, {what}")).remedy("publish without --by-reference, which copies"));
     if plan.prefixed {
@@ -300,6 +334,9 @@ fn refer(plan: &DatasetsPlan, dest: &Path, target: &SignalTarget) -> Result<Data
     let mut views: Vec<View> = Vec::new();
     for from in &plan.sources {
         match &from.origin {
+            Origin::Signal(_) if address(dest.path()).is_some() && address(&from.path).is_none() => {
+                return refused("a dataset in a bucket would name files that are on this machine only");
+            }
             Origin::Signal(dataset) => views.push(dataset.select((0..dataset.len()).collect())?),
             Origin::Sedpack(..) => return refused("a Sedpack dataset's examples are no records"),
         }
@@ -307,8 +344,8 @@ fn refer(plan: &DatasetsPlan, dest: &Path, target: &SignalTarget) -> Result<Data
     let publication = publication(dest, target, plan.metadata(target)?);
     let put = into_new(dest, |store| {
         let dataset = match &views[..] {
-            [only] => only.publish(store, &publication, &Options::default())?,
-            all => publish_views(all, store, &publication, &Options::default())?,
+            [only] => only.publish(store, &publication, &options(dest))?,
+            all => publish_views(all, store, &publication, &options(dest))?,
         };
         let snapshot = dataset.snapshot();
         Ok(Put { records: dataset.len(), shards: snapshot.shard_count, stored_bytes: plan.bytes(), ..Put::new(&dataset, &[]) })

@@ -1,13 +1,15 @@
 //! Where what is published goes: a new dataset, or a further version of one.
 
 use crate::convert::SignalTarget;
-use crate::convert::destination::{address, vacant};
+use crate::convert::destination::{Destination, address, vacant};
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
-    Dataset, Options, Publication, PublishedShard, VersionPublication, Which, is_mounted, publish, publish_version,
+    Dataset, Elsewhere, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, publish,
+    publish_version,
 };
-use crate::store::{LocalStore, StorageOptions, Store, connect};
+use crate::layout::{Layout, detect};
+use crate::store::{LocalStore, Store, connect};
 use sigbank_format::model::json::Json;
 use std::collections::HashSet;
 use std::path::Path;
@@ -56,15 +58,28 @@ impl Put {
 }
 
 /// What a new dataset at `dest` is called.
-pub(super) fn publication(dest: &Path, target: &SignalTarget, metadata: Json) -> Publication {
-    let own = || dest.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+pub(super) fn publication(dest: &Destination, target: &SignalTarget, metadata: Json) -> Publication {
+    let own = || last_part(dest.path()).unwrap_or_default();
     let dataset_id = target.dataset_id.clone().unwrap_or_else(own);
     Publication { metadata, ..Publication::new(dataset_id, target.snapshot_id.as_str()) }
 }
 
+/// The last part of a path or address: of a bucket without a prefix the bucket's name.
+pub(super) fn last_part(path: &Path) -> Option<String> {
+    match address(path) {
+        Some(address) => address.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).map(String::from),
+        None => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+    }
+}
+
+/// The settings with which a dataset at a destination is read and written, whose objects may be elsewhere.
+pub(super) fn options(dest: &Destination) -> Options {
+    Options { elsewhere: Elsewhere::with_options(dest.options().clone()), ..Options::default() }
+}
+
 /// Publishes the shards that `write` writes, with work ids that begin as it is told. `ids` are those of the records.
 pub(in crate::convert) fn put(
-    dest: &Path,
+    dest: &Destination,
     target: &SignalTarget,
     metadata: Json,
     ids: impl Iterator<Item = Result<String>>,
@@ -74,17 +89,17 @@ pub(in crate::convert) fn put(
         let publication = publication(dest, target, metadata);
         return into_new(dest, |store| {
             let shards = write(&**store, "")?;
-            Ok(Put::new(&publish(store, &shards, &publication, &Options::default())?, &shards))
+            Ok(Put::new(&publish(store, &shards, &publication, &options(dest))?, &shards))
         });
     };
-    let first = Dataset::open(dest, Options::default())?;
+    let first = there(dest)?;
     let newest = first.version(&Which::Latest)?;
     match first.version(&Which::Name(version.name.clone())) {
         Err(e) if e.code() == Code::NotFound => {}
         Err(e) => return Err(e),
         Ok(_) => {
             return Err(Error::already_exists(format!("there is a version '{}' already", version.name))
-                .at(dest.display())
+                .at(dest.path().display())
                 .remedy("choose another name; see which there are: sigbank snapshots"));
         }
     }
@@ -103,29 +118,62 @@ pub(in crate::convert) fn put(
         Code::AlreadyExists => e.remedy("an interrupted run published other records under this name: choose another"),
         _ => e,
     })?;
-    Ok(Put::new(&publish_version(first.store(), &shards, &publication, &Options::default())?, &shards))
+    Ok(Put::new(&publish_version(first.store(), &shards, &publication, &options(dest))?, &shards))
 }
 
 /// Publishes to an address, in place and root last; where that is interrupted, what was written stays, and is taken over by the same
 /// again. To a new folder: in a hidden one beside it, which gets its name at the end. A mounted bucket renames no folder: there in
 /// place, root last; where that is interrupted, what was written stays, and is taken over by the same again.
-pub(super) fn into_new<T>(dest: &Path, publish: impl FnOnce(&Arc<dyn Store>) -> Result<T>) -> Result<T> {
-    let bucket: Option<Arc<dyn Store>> = match address(dest) {
-        Some(address) => Some(connect(address, &StorageOptions::new())?),
-        None if is_mounted(dest) => Some(Arc::new(LocalStore::create(dest)?.mounted())),
+pub(super) fn into_new<T>(dest: &Destination, publish: impl FnOnce(&Arc<dyn Store>) -> Result<T>) -> Result<T> {
+    let path = dest.path();
+    let bucket: Option<Arc<dyn Store>> = match address(path) {
+        Some(address) => Some(connect(address, dest.options())?),
+        None if is_mounted(path) => Some(Arc::new(LocalStore::create(path)?.mounted())),
         None => None,
     };
     if let Some(store) = bucket {
-        vacant(&*store, dest.display())?;
-        return publish(&store);
+        if !store.capabilities().write {
+            return Err(Error::read_only("nothing can be written there")
+                .at(path.display())
+                .remedy("choose a folder or a bucket"));
+        }
+        let free = vacant(&*store, path.display());
+        return match free {
+            Err(e) if e.code() == Code::AlreadyExists && detect(&*store)? == Some(Layout::SignalDataset) => Err(e.remedy(ADD)),
+            Err(e) => Err(e),
+            Ok(()) => publish(&store),
+        };
     }
-    let staging = Staging::new(dest)?;
+    let staging = Staging::new(path).map_err(|e| match e.code() {
+        Code::AlreadyExists if path.join(ROOT).is_file() => {
+            Error::already_exists("it exists already: a signal-dataset").at(path.display()).remedy(ADD)
+        }
+        _ => e,
+    })?;
     let published = {
         let store: Arc<dyn Store> = Arc::new(LocalStore::create(staging.dir())?);
         publish(&store)?
     };
     staging.publish()?;
     Ok(published)
+}
+
+/// What to do about a dataset at the destination.
+const ADD: &str =
+    "add a version to it with --as-version NAME (and --append, to begin with the records it has), or choose another destination";
+
+/// The dataset that gets a further version.
+fn there(dest: &Destination) -> Result<Dataset> {
+    let opened = match address(dest.path()) {
+        Some(address) => Dataset::open_store(connect(address, dest.options())?, options(dest)),
+        None => Dataset::open(dest.path(), options(dest)),
+    };
+    opened.map_err(|e| match e.code() {
+        Code::NotFound => {
+            e.remedy("a version is added to a signal-dataset: publish without --as-version first, or check the path")
+        }
+        _ => e,
+    })
 }
 
 /// Whether a version has none of these ids.
