@@ -146,7 +146,27 @@ fn what_does_not_fit_is_refused_by_name() {
         (json!({"core:datatype": "ru8", "core:num_channels": 0}), json!({}), &[0; 16], &["x.sigmf-meta", "0 channels"]),
         (json!({"core:datatype": "ru8", "core:sample_rate": -1}), json!({}), &[0; 16], &["x.sigmf-meta", "core:sample_rate"]),
         (json!({"core:datatype": "ru8", "core:trailing_bytes": 17}), json!({}), &[0; 16], &["x.sigmf-meta", "of 16"]),
-        (good.clone(), json!({"captures": [{}, {"core:header_bytes": 8}]}), &[0; 16], &["x.sigmf-meta", "core:header_bytes"]),
+        (
+            good.clone(),
+            json!({"captures": [{"core:header_bytes": 12}, {"core:header_bytes": 8}]}),
+            &[0; 16],
+            &["x.sigmf-meta", "of 16"],
+        ),
+        (
+            good.clone(),
+            json!({"captures": [{"core:sample_start": 0}, {"core:sample_start": 3}]}),
+            &[0; 16],
+            &["sample 3", "are 2", "cut short"],
+        ),
+        (good.clone(), json!({"captures": [{"core:sample_start": 0.5}]}), &[0; 16], &["captures", "'core:sample_start' is 0.5"]),
+        (
+            good.clone(),
+            json!({"annotations": [{"core:sample_count": "2"}]}),
+            &[0; 16],
+            &["annotations", "core:sample_count", "\"2\""],
+        ),
+        (json!({"core:datatype": "ru8", "core:offset": -1}), json!({}), &[0; 16], &["x.sigmf-meta", "'core:offset' is -1"]),
+        (json!({"core:datatype": "ru8", "core:sha512": "12"}), json!({}), &[0; 16], &["x.sigmf-meta", "128 hexadecimal digits"]),
         (json!([]), json!({}), &[0; 16], &["x.sigmf-meta", "'global'"]),
     ] {
         let bench = Bench::new();
@@ -163,4 +183,62 @@ fn what_does_not_fit_is_refused_by_name() {
     publish(&bench, &[]).refused(&["x.sigmf-data", "samples"]);
     bench.write("x.sigmf-meta", r#"{"global": {"core:datatype": "ru8", "core:datatype": "ru8"}}"#);
     publish(&bench, &[]).refused(&["x.sigmf-meta"]);
+}
+
+/// Of the bytes 1, 2, 3.
+const SHA512: &str = "27864cc5219a951a7a6e52b8c8dddf6981d098da1658d96258c870b2c88dfbcb51841aea172a28bafa6a79731165584677066045c959ed0f9929688d04defc29";
+
+#[test]
+fn samples_are_compared_with_their_checksum() {
+    let bench = Bench::new();
+    write(&bench, "x", json!({"core:datatype": "ru8", "core:sha512": SHA512.to_uppercase()}), json!({}), &[1, 2, 3]);
+    assert_eq!(records(&bench, &[])[0].field(0), [1, 2, 3].as_slice());
+    bench.write("x.sigmf-data", [1, 2, 4]);
+    bench.write("a.npy", common::npy("uint8", &[2], &[1, 2]));
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+    publish(&bench, &[]).refused(&["x.sigmf-data", &SHA512[..20].to_uppercase(), "core:sha512", "restore the file"]);
+    assert!(bench.left().is_empty());
+    let said = publish(&bench, &["--skip-bad", "--json"]).json();
+    assert_eq!(json!([said["records"], said["bad"][0]["source"]]), json!([1, "x.sigmf-meta"]));
+}
+
+#[test]
+fn headers_between_captures_are_left_out() {
+    let bench = Bench::new();
+    let global = json!({"core:datatype": "ri16_be", "core:offset": 50.0, "core:num_channels": 2, "core:trailing_bytes": 1});
+    // Out of order, as no document should be.
+    let captures = json!([
+        {"core:sample_start": 53, "core:header_bytes": 5, "core:frequency": 2.0},
+        {"core:sample_start": 50, "core:header_bytes": 2, "core:frequency": 1.0},
+        {"core:sample_start": 5.4e1, "core:frequency": 3.0},
+    ]);
+    let data = [&b"HH"[..], &shorts(&[0, 10, 1, 11, 2, 12], true), b"HEAD-", &shorts(&[3, 13, 4, 14, 5, 15, 6, 16], true), b"T"]
+        .concat();
+    write(&bench, "x", global, json!({"captures": captures}), &data);
+    let found = records(&bench, &[]);
+    assert_eq!(kind(&found[0]), ("int16".into(), vec![2, 7], "channel,time".into()));
+    assert_eq!(found[0].field(0), shorts(&[0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15, 16], false));
+    let told = |args: &[&str]| -> Vec<Value> {
+        let one = |record: &StoredRecord| {
+            let said = metadata(record);
+            let captures = said["sigmf"]["captures"].as_array().unwrap();
+            json!([said["center_frequency"], captures.iter().map(|c| c["core:frequency"].clone()).collect::<Vec<_>>()])
+        };
+        records(&bench, args).iter().map(one).collect()
+    };
+    assert_eq!(told(&["--window", "3"]), [json!([1.0, [1.0]]), json!([null, [2.0, 3.0]])]);
+    let windows = records(&bench, &["--window", "2", "--hop", "2"]);
+    assert_eq!(windows[1].field(0), shorts(&[2, 3, 12, 13], false));
+}
+
+#[test]
+fn what_comes_without_samples_or_in_an_archive_is_told() {
+    let bench = Bench::new();
+    bench.write("x.sigmf-meta", json!({"global": {"core:datatype": "ru8", "core:metadata_only": true}}).to_string());
+    publish(&bench, &[]).refused(&["x.sigmf-meta", "core:metadata_only", "--skip-bad"]);
+    bench.write("x.sigmf-data", [1, 2]);
+    assert_eq!(records(&bench, &[])[0].field(0), [1, 2].as_slice());
+    bench.write("y.sigmf", "tar");
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+    publish(&bench, &[]).refused(&["y.sigmf", "archive", "tar"]);
 }

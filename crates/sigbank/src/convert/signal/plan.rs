@@ -1,6 +1,6 @@
 //! Which records a signal-dataset will have, decided before anything is written.
 
-use super::sigmf::{DATA, META, SigMf};
+use super::sigmf::{ARCHIVE, DATA, META, SigMf};
 use crate::convert::cast::{Cast, Channels};
 use crate::convert::recording;
 use crate::convert::report::Skipped;
@@ -200,7 +200,7 @@ impl SignalPlan {
 /// `Invalid` where nothing is there to publish or `axes` do not fit; what is no record of a signal-dataset and a file that cannot be read
 /// are named, unless [`SignalOptions::skip_bad`].
 pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<SignalPlan> {
-    let endings: Vec<&str> = ENDINGS.into_iter().chain([META, DATA]).collect();
+    let endings: Vec<&str> = ENDINGS.into_iter().chain([META, DATA, ARCHIVE]).collect();
     if let Some(missing) = folders.iter().find(|folder| !folder.exists()) {
         return Err(Error::not_found("there is nothing here")
             .at(missing.display())
@@ -277,6 +277,11 @@ fn ending(candidate: &Candidate) -> String {
 
 /// The recordings of one file, and the names of the single values beside them in an npz.
 fn look(candidate: &Candidate, options: &SignalOptions) -> Result<(Vec<Item>, Vec<String>)> {
+    if ending(candidate) == ARCHIVE {
+        return Err(Error::unsupported("an archive of SigMF recordings is not read")
+            .at(candidate.path.display())
+            .remedy("unpack it with tar, or leave such files out with --skip-bad"));
+    }
     let located = |e: Error| if e.path().is_some() { e } else { e.at(candidate.path.display()) };
     let (mut items, mut scalars) = (Vec::new(), Vec::new());
     if ending(candidate) == META {

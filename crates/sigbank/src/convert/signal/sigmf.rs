@@ -3,6 +3,7 @@
 use crate::convert::{Candidate, recording};
 use crate::error::{Error, Result};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha512};
 use sigbank_format::model::json::{Json, Limits};
 use sigbank_format::model::{DType, Kind};
 use sigbank_format::read_at::ReadAt;
@@ -13,6 +14,10 @@ use std::sync::Arc;
 pub(super) const META: &str = "sigmf-meta";
 /// The ending of the samples.
 pub(super) const DATA: &str = "sigmf-data";
+/// The ending of both in a tar archive, which is not read.
+pub(super) const ARCHIVE: &str = "sigmf";
+/// Samples are hashed in blocks of so many bytes.
+const BLOCK: u64 = 1 << 20;
 
 /// What a recording's document says.
 #[derive(Debug)]
@@ -28,8 +33,8 @@ pub(in crate::convert) struct SigMf {
     pub frames: usize,
     pub rate: Option<f64>,
     big_endian: bool,
-    /// Bytes before the first sample.
-    header: u64,
+    /// The first samples of captures, and the bytes in all headers up to theirs.
+    headers: Vec<(u64, u64)>,
     document: Value,
 }
 
@@ -53,18 +58,16 @@ impl SigMf {
         let datatype = datatype.ok_or_else(|| Error::corrupt("'core:datatype' is missing in 'global'"))?;
         let (dtype, pairs, big_endian) = elements(datatype)?;
         let channels = number(global, "core:num_channels", 1)?;
-        let captures = document.get("captures").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let mut header = 0;
-        for (at, capture) in captures.iter().enumerate() {
-            match (at, number(capture, "core:header_bytes", 0)?) {
-                (0, bytes) => header = bytes,
-                (_, 0) => {}
-                _ => return Err(Error::unsupported("there are header bytes between its captures ('core:header_bytes')")),
-            }
+        let offset = number(global, "core:offset", 0)?;
+        for segment in segments(&document, "annotations") {
+            number(segment, "core:sample_count", 0)
+                .and(number(segment, "core:sample_start", 0))
+                .map_err(|e| e.within("annotations"))?;
         }
+        let headers = headers(&document, offset).map_err(|e| e.within("captures"))?;
         let data = data_file(meta, global)?;
         let frame = channels.checked_mul(dtype.itemsize() as u64 * if pairs { 2 } else { 1 }).filter(|bytes| *bytes > 0);
-        let around = header.checked_add(number(global, "core:trailing_bytes", 0)?);
+        let around = headers.last().map_or(0, |last| last.1).checked_add(number(global, "core:trailing_bytes", 0)?);
         let bytes = around.and_then(|around| data.size.checked_sub(around));
         let (Some(frame), Some(bytes)) = (frame, bytes) else {
             return Err(Error::corrupt(format!("{channels} channels, {around:?} bytes that are no samples, of {}", data.size)));
@@ -72,6 +75,18 @@ impl SigMf {
         if bytes % frame != 0 {
             let what = format!("{bytes} bytes of samples, where {channels} of {datatype} take {frame}: no whole number of them");
             return Err(Error::corrupt(what).at(data.path.display()).remedy("see whether the file was cut short"));
+        }
+        if let Some((late, _)) = headers.iter().find(|(first, _)| *first > bytes / frame) {
+            let what = format!(
+                "a capture begins with sample {} ('core:sample_start'), where there are {}",
+                offset.saturating_add(*late),
+                bytes / frame
+            );
+            return Err(Error::corrupt(what).remedy(format!("see whether {} was cut short", data.path.display())));
+        }
+        match global.get("core:sha512") {
+            None | Some(Value::Null) => {}
+            Some(said) => compare(&data, said)?,
         }
         let rate = match global.get("core:sample_rate") {
             None | Some(Value::Null) => None,
@@ -81,7 +96,7 @@ impl SigMf {
         };
         let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("more samples than can be addressed"));
         let (channels, frames) = (size(channels)?, size(bytes / frame)?);
-        Ok(Self { data, dtype, pairs, channels, frames, rate, big_endian, header, document })
+        Ok(Self { data, dtype, pairs, channels, frames, rate, big_endian, headers, document })
     }
 
     /// A reader of frames.
@@ -93,28 +108,23 @@ impl SigMf {
         }
         let row = self.dtype.itemsize() * self.channels * if self.pairs { 2 } else { 1 };
         let swap = if self.big_endian { self.dtype.swap_width() } else { 1 };
-        Ok(Raw { file, header: self.header, row, swap })
+        Ok(Raw { file, headers: self.headers.clone(), row, swap })
     }
 
     /// The document as it is for the samples from `start` to `end`: without the captures and annotations of others, which keep
     /// the recording's own sample numbers. And the frequency, where it is one.
     pub(super) fn said(&self, start: u64, end: u64) -> (Value, Option<f64>) {
         let global = self.document.get("global").cloned().unwrap_or_default();
-        let offset = global.get("core:offset").and_then(Value::as_u64).unwrap_or(0);
-        let list = |key: &str| self.document.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let first =
-            |segment: &Value| segment.get("core:sample_start").and_then(Value::as_u64).unwrap_or(offset).saturating_sub(offset);
-        let captures = list("captures");
+        let offset = whole(global.get("core:offset")).unwrap_or(0);
+        let first = |segment: &Value| first(segment, offset);
+        let mut captures: Vec<&Value> = segments(&self.document, "captures").iter().collect();
+        captures.sort_by_key(|capture| first(capture));
         // A capture lasts until the next.
-        let ends = captures.iter().skip(1).map(first).chain([u64::MAX]);
-        let captures: Vec<&Value> = captures
-            .iter()
-            .zip(ends)
-            .filter(|(capture, to)| first(capture) < end && *to > start)
-            .map(|(capture, _)| capture)
-            .collect();
-        let annotations = list("annotations").iter().filter(|annotation| {
-            let count = annotation.get("core:sample_count").and_then(Value::as_u64);
+        let ends: Vec<u64> = captures.iter().skip(1).map(|capture| first(capture)).chain([u64::MAX]).collect();
+        let mut ends = ends.into_iter();
+        captures.retain(|capture| ends.next().is_some_and(|to| first(capture) < end && to > start));
+        let annotations = segments(&self.document, "annotations").iter().filter(|annotation| {
+            let count = whole(annotation.get("core:sample_count"));
             first(annotation) < end && count.is_none_or(|count| first(annotation).saturating_add(count.max(1)) > start)
         });
         let frequency = |capture: &&Value| capture.get("core:frequency").and_then(Value::as_f64);
@@ -126,6 +136,58 @@ impl SigMf {
     }
 }
 
+/// The captures or annotations of a document.
+fn segments<'a>(document: &'a Value, key: &str) -> &'a [Value] {
+    document.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The first sample of a capture or annotation, counted from the first one of the file.
+fn first(segment: &Value, offset: u64) -> u64 {
+    whole(segment.get("core:sample_start")).unwrap_or(offset).saturating_sub(offset)
+}
+
+/// See [`SigMf::headers`].
+fn headers(document: &Value, offset: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut found, mut bytes) = (Vec::new(), 0u64);
+    for capture in segments(document, "captures") {
+        number(capture, "core:sample_start", 0)?;
+        found.push((first(capture, offset), number(capture, "core:header_bytes", 0)?));
+    }
+    found.sort_by_key(|(first, _)| *first);
+    if let Some((first, _)) = found.first_mut() {
+        // Whatever the document says, nothing but this header comes before the first sample.
+        *first = 0;
+    }
+    for (_, header) in &mut found {
+        bytes = bytes.checked_add(*header).ok_or_else(|| Error::corrupt("'core:header_bytes' are more than any file has"))?;
+        *header = bytes;
+    }
+    Ok(found)
+}
+
+/// Compares the samples with the checksum of their document.
+fn compare(data: &Candidate, said: &Value) -> Result<()> {
+    let expected = said.as_str().filter(|hex| hex.len() == 128 && hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let Some(expected) = expected else {
+        return Err(Error::corrupt(format!("'core:sha512' is {said}, where 128 hexadecimal digits are expected")));
+    };
+    let located = |e: Error| e.at(data.path.display());
+    let file = recording::open_file(data)?;
+    let (mut hasher, mut at, mut block) = (Sha512::new(), 0, vec![0; BLOCK.min(file.size()) as usize]);
+    while at < file.size() {
+        let part = block.get_mut(..(file.size() - at).min(BLOCK) as usize).unwrap_or_default();
+        file.read_at(at, part).map_err(|e| located(e.into()))?;
+        hasher.update(&*part);
+        at += part.len() as u64;
+    }
+    let found: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    Err(located(Error::corrupt(format!("the samples have the sha512 {found}, and their document says {expected} ('core:sha512')"))
+        .remedy("restore the file from a copy; where the samples were changed on purpose, correct or remove the document's core:sha512")))
+}
+
 /// Where the samples are: a file of the same name, or the one that is named.
 fn data_file(meta: &Candidate, global: &Value) -> Result<Candidate> {
     let path = match global.get("core:dataset").and_then(Value::as_str) {
@@ -135,6 +197,12 @@ fn data_file(meta: &Candidate, global: &Value) -> Result<Candidate> {
         None => meta.path.with_extension(DATA),
     };
     let size = std::fs::metadata(&path).map_err(|e| {
+        if global.get("core:metadata_only") == Some(&Value::Bool(true)) {
+            return Error::unsupported(format!(
+                "the document comes without its samples ('core:metadata_only'), and {} is not there",
+                path.display()
+            ));
+        }
         let missing = Error::from(e).within("the samples of the recording").at(path.display());
         missing.remedy(format!("put the file beside {}", meta.path.display()))
     })?;
@@ -146,11 +214,18 @@ fn data_file(meta: &Candidate, global: &Value) -> Result<Candidate> {
 /// A number of an object that must be a whole one where it is there.
 fn number(object: &Value, key: &str, default: u64) -> Result<u64> {
     match object.get(key) {
-        None => Ok(default),
-        Some(value) => {
-            value.as_u64().ok_or_else(|| Error::corrupt(format!("'{key}' is {value}, where a whole number is expected")))
+        None | Some(Value::Null) => Ok(default),
+        value @ Some(found) => {
+            whole(value).ok_or_else(|| Error::corrupt(format!("'{key}' is {found}, where a whole number is expected")))
         }
     }
+}
+
+/// A whole number, also where it is written as 1e6 or 100.0.
+fn whole(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    let float = || value.as_f64().filter(|f| f.fract() == 0.0 && (0.0..9.0e15).contains(f)).map(|f| f as u64);
+    value.as_u64().or_else(float)
 }
 
 /// What a datatype such as `cf32_le` is: the elements as they are delivered, whether two are one sample, and whether big-endian.
@@ -193,7 +268,7 @@ fn elements(datatype: &str) -> Result<(DType, bool, bool)> {
 /// Frames in a file without a header of its own.
 pub(super) struct Raw {
     file: Arc<dyn ReadAt>,
-    header: u64,
+    headers: Vec<(u64, u64)>,
     /// Bytes of a frame.
     row: usize,
     /// Bytes that are turned round together.
@@ -207,10 +282,19 @@ impl Raw {
     }
     /// Appends `count` frames from `start` on.
     pub(super) fn read(&self, start: u64, count: u64, out: &mut Vec<u8>) -> Result<()> {
-        let from = out.len();
+        let (from, end) = (out.len(), start + count);
         out.resize(from + count as usize * self.row, 0);
         let new = out.get_mut(from..).unwrap_or_default();
-        self.file.read_at(self.header + start * self.row as u64, new)?;
+        let mut at = start;
+        while at < end {
+            // Up to the next header.
+            let before = self.headers.partition_point(|(first, _)| *first <= at);
+            let header = before.checked_sub(1).and_then(|last| self.headers.get(last)).map_or(0, |(_, bytes)| *bytes);
+            let to = self.headers.get(before).map_or(end, |(next, _)| end.min(*next));
+            let part = new.get_mut((at - start) as usize * self.row..(to - start) as usize * self.row).unwrap_or_default();
+            self.file.read_at(header + at * self.row as u64, part)?;
+            at = to;
+        }
         if self.swap > 1 {
             new.chunks_exact_mut(self.swap).for_each(<[u8]>::reverse);
         }
