@@ -2,12 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // All of this file is test.
 
+#[path = "support/far.rs"]
+mod far;
+
+use far::Far;
 use sigbank::format::array::npy;
 use sigbank::format::model::json::Json;
 use sigbank::layout::jbof::{ArrayFile, Creation, Dataset};
-use sigbank::query::jbof::{Catalog, INDEX, Keep, Odd};
+use sigbank::query::jbof::{Catalog, INDEX, Keep, Odd, described};
 use sigbank::query::{Expr, Record, Table, TableBuilder};
+use sigbank::store::{Expected, MemoryStore, Store};
+use sigbank::uri::RelPath;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn json(text: &str) -> Json {
@@ -325,4 +332,75 @@ fn writers_of_the_index_and_of_items_at_once_are_all_right() {
     assert_eq!(found(&dataset, "exists(mine)", Keep::Auto).len(), 40);
     let left = std::fs::read_dir(index_of(&dataset).parent().unwrap()).unwrap();
     assert!(left.map(|entry| entry.unwrap().file_name()).all(|name| !name.to_string_lossy().starts_with('.')));
+}
+
+/// What a folder holds, in a store of its own.
+fn uploaded(root: &Path) -> MemoryStore {
+    let store = MemoryStore::new();
+    let local = sigbank::store::LocalStore::open(root).unwrap();
+    for entry in local.list(None).unwrap() {
+        let path = entry.unwrap().path;
+        if !path.as_str().starts_with("__pycache__") {
+            store.create(&path, &[&local.get(&path).unwrap()]).unwrap();
+        }
+    }
+    store
+}
+
+#[test]
+fn an_index_in_a_bucket_stands_for_all_items_while_their_listing_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = filled(&dir.path().join("set"), 40);
+    for n in [3, 5] {
+        let file = [npy::header(&"<i2".parse().unwrap(), &[n]).unwrap(), vec![0; 2 * n]].concat();
+        let item = dataset.item(&format!("i{n:04}")).unwrap();
+        item.add_array("x", &ArrayFile::new("npy", &[&file]), &json("{\"mic\": 2}")).unwrap();
+    }
+    let root = dataset.local_root().unwrap();
+    std::fs::write(root.join("i0009/_metadata.json"), b"{\"n\": 9, \"n\": 9}").unwrap();
+    std::fs::write(root.join("i0011/torn.json"), b"{").unwrap();
+    let memory = uploaded(root);
+    let store = Far::new(Arc::new(memory.clone()));
+    let open = || Dataset::open_store(Arc::new(store.clone())).unwrap();
+    assert_eq!(described(&open()).unwrap(), None);
+    let place = Catalog::new(Keep::Auto).write_index(&open(), true, 2).unwrap();
+    assert!(place.ends_with(INDEX), "{}", place.display());
+
+    let expr: Expr = "x@length >= 3 and n > 3".parse().unwrap();
+    let find = || {
+        let mut catalog = Catalog::new(Keep::Use);
+        catalog.refresh(&open(), &expr, 1).unwrap();
+        let hits = catalog.find(&expr, Odd::Expr, None).unwrap();
+        hits.iter()
+            .map(|hit| format!("{}{}", catalog.table().id(hit.row), if hit.certain { "" } else { "?" }))
+            .collect::<Vec<_>>()
+    };
+    store.forget();
+    assert_eq!(find(), ["i0005", "i0009?"]);
+    // The listing, the index, the document that no index holds and the arrays of the item with a torn one: not 40 items.
+    assert!(store.requests() < 15, "{} requests", store.requests());
+    store.forget();
+    let all = described(&open()).unwrap().unwrap();
+    assert!(store.requests() < 25, "{} requests", store.requests());
+    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    let truth = open().describe(&names, 1).unwrap();
+    assert_eq!(names, open().item_names().unwrap());
+    assert!(all.iter().zip(&truth).all(|((_, arrays), truth)| Some(arrays) == truth.as_ref()));
+    assert_eq!((all[3].1[0].shape.as_deref(), all[3].1[0].metadata.as_str()), (Some(&[3][..]), r#"{"mic":2}"#));
+    assert_eq!(all[11].1[0].problem.as_ref().unwrap().code, "corrupt");
+    // The same in the folder, by the times of its files.
+    assert_eq!(described(&dataset).unwrap(), None);
+    settle();
+    Catalog::new(Keep::Auto).write_index(&dataset, true, 2).unwrap();
+    assert_eq!(described(&dataset).unwrap().unwrap(), all);
+
+    // Another document of the same size: the index is passed over.
+    let changed = RelPath::parse("i0007/_metadata.json").unwrap();
+    let text = String::from_utf8(memory.get(&changed).unwrap().to_vec()).unwrap().replace("\"n\": 7", "\"n\": 6");
+    memory.replace(&changed, &[text.as_bytes()], Expected::Any).unwrap();
+    assert_eq!(described(&open()).unwrap(), None);
+    let expr: Expr = "n == 6".parse().unwrap();
+    let mut catalog = Catalog::new(Keep::Use);
+    catalog.refresh(&open(), &expr, 1).unwrap();
+    assert_eq!(catalog.find(&expr, Odd::Expr, None).unwrap().iter().filter(|hit| hit.certain).count(), 2);
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `id`, `split`, `ordinal` | the record's id, its split (empty where the layout has none) and its place in that |
 //! | `metadata` | its metadata, the JSON text of an object |
-//! | `fields` | where known: a JSON list of `{"name", "dtype", "shape"}`, with `sample_rate` where there is one |
+//! | `fields` | where known: a JSON list of `{"name", "dtype", "shape"}`, with `sample_rate`, `file`, `bytes` and `metadata` where there are such |
 //! | `stamp`, `field_stamp` | 16 bytes that change with what the row was read from; zero where nothing tells that |
 //! | any other | the values of the metadata key of that name, where they are of the column's type, else null |
 //!
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// The version that is written and read.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// Rows of a row group.
 const GROUP: usize = if cfg!(test) { 16 } else { 122_880 };
 /// The key of the file's metadata under which ours are.

@@ -1,24 +1,28 @@
 //! Search in JBOF data sets: the items as a [`Table`], brought up to date before each search, and kept beside the data for the next program.
 
+mod describe;
+mod kept;
+mod look;
+
+pub use describe::described;
+
 use super::columns::Texts;
 use super::parallel::parallel;
 use super::table::TableBuilder;
 use super::{Expr, Field, Table, Unknown};
 use crate::error::{Code, Error, Result};
-use crate::layout::jbof::scan::{self, Document, Looker};
+use crate::layout::jbof::scan::{self, Document};
 use crate::layout::jbof::{ArrayDescription, Dataset, ROOT};
 use bytes::Bytes;
+use look::Eyes;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 /// Where the index is, below the root: in the directory that every reader skips.
 pub const INDEX: &str = "__pycache__/sigbank/index.parquet";
 const LAYOUT: &str = "jbof";
 /// Data sets of fewer items are read as quickly as an index is.
 const WORTH_IT: usize = 500;
-/// A file that nobody finished after so long is a killed writer's.
-const ABANDONED: Duration = Duration::from_secs(3600);
 /// Items that a thread takes at once.
 const BATCH: usize = 256;
 
@@ -60,7 +64,8 @@ impl Keep {
 /// changed what in between. Within one catalog, items are looked at again where some came or went since; a metadata file that is
 /// edited by hand shows to the next catalog, or when fields are asked for.
 ///
-/// Data sets that are on no local disk are read anew each time.
+/// In a bucket an index is left on demand only ([`Catalog::write_index`]), and taken for all items while a listing of all files (a request for each
+/// thousand) is what it was then, sizes and times included; else, and in zip archives, all is read anew.
 ///
 /// ```
 /// use sigbank::format::model::json::Json;
@@ -198,9 +203,12 @@ impl Catalog {
     /// # Errors
     /// Those of listing and reading. A damaged document is none: [`Catalog::find`] gives it.
     pub fn refresh(&mut self, dataset: &Dataset, expr: &Expr, threads: usize) -> Result<()> {
-        self.bring_up(dataset, expr.needs_fields(), threads)?;
+        let eyes = Eyes::new(dataset, self.keep != Keep::Ignore)?;
+        self.bring_up(dataset, &eyes, expr.needs_fields(), threads)?;
         let many = (self.table.len() / 20).clamp(64, 2000);
-        if self.keep == Keep::Auto && self.table.len() >= WORTH_IT && self.stale >= many.min(self.table.len()) {
+        // In a bucket only on demand: it may be anyone's.
+        let auto = self.keep == Keep::Auto && dataset.local_root().is_some();
+        if auto && self.table.len() >= WORTH_IT && self.stale >= many.min(self.table.len()) {
             // It is a help, no more: where it cannot be written, nothing is lost.
             let _ = self.save(dataset);
         }
@@ -211,16 +219,16 @@ impl Catalog {
     /// error where it cannot be.
     ///
     /// # Errors
-    /// Those of [`Catalog::refresh`]; `ReadOnly`, `Storage` where the index cannot be written; `Unsupported` where the data set is not on a
-    /// local disk.
+    /// Those of [`Catalog::refresh`]; `ReadOnly`, `Storage` where the index cannot be written; `Unsupported` where the data set is neither in a
+    /// folder nor in a bucket; `Conflict` where somebody goes on writing to it in a bucket.
     pub fn write_index(&mut self, dataset: &Dataset, fields: bool, threads: usize) -> Result<PathBuf> {
-        self.bring_up(dataset, fields, threads)?;
+        let eyes = Eyes::to_keep(dataset)?;
+        self.bring_up(dataset, &eyes, fields, threads)?;
         self.save(dataset)
     }
 
-    fn bring_up(&mut self, dataset: &Dataset, fields: bool, threads: usize) -> Result<()> {
-        let looker = Looker::new(dataset);
-        let root = looker.root();
+    fn bring_up(&mut self, dataset: &Dataset, eyes: &Eyes, fields: bool, threads: usize) -> Result<()> {
+        let root = eyes.root();
         let known = root.map(|stamp| stamp.digest);
         if known.is_some() && known == self.seen && !fields {
             return Ok(());
@@ -230,7 +238,11 @@ impl Catalog {
             listed = self.load(dataset) == known && known.is_some();
         }
         self.loaded = true;
-        let names: Option<Vec<String>> = if listed { None } else { Some(scan::candidates(dataset)?) };
+        if eyes.is_listing() && !listed {
+            // The listing stands for all or for nothing.
+            (self.table, self.odd) = (Table::default(), BTreeMap::new());
+        }
+        let names: Option<Vec<String>> = if listed { None } else { Some(eyes.candidates(dataset)?) };
         let count = names.as_ref().map_or(self.table.len(), Vec::len);
         let name = |at: usize| names.as_ref().map_or_else(|| self.table.id(at), |names| names.get(at).map_or("", String::as_str));
         let seen = parallel(count, BATCH, threads, |range, out| {
@@ -239,7 +251,7 @@ impl Catalog {
                 let item = name(at);
                 // Both are sorted: mostly, the next one is the next.
                 row = row.map(|row| row + 1).filter(|&row| self.table.id(row) == item).or_else(|| self.table.row_of(item));
-                out.push(self.look(dataset, &looker, item, row)?);
+                out.push(self.look(dataset, eyes, item, row)?);
             }
             Ok(())
         })?;
@@ -253,21 +265,21 @@ impl Catalog {
             self.stale += anew.max(self.table.len() - kept);
             self.rebuild(seen)?;
         }
-        self.seen = root.filter(|stamp| stamp.lasting && whole).map(|stamp| stamp.digest);
+        let lasting = |stamp: &scan::Stamp| (stamp.lasting || (eyes.is_listing() && listed)) && whole;
+        self.seen = root.filter(lasting).map(|stamp| stamp.digest);
         if self.seen.is_some() && self.table.layout().is_some() && self.table.root().is_none() {
             // It was written before the root could be told from a later one, and now costs a listing each time.
             self.stale = self.table.len();
         }
         if fields {
-            self.describe(dataset, &looker, threads)?;
+            self.describe(dataset, eyes, threads)?;
         }
         Ok(())
     }
 
     /// Takes the kept index, and gives the digest of the root that it is of.
     fn load(&mut self, dataset: &Dataset) -> Option<u128> {
-        let path = dataset.local_root()?.join(INDEX);
-        match Table::open(&path).and_then(|table| table.sorted_by_id().map(|()| table)) {
+        match kept::open(dataset).and_then(|table| table.sorted_by_id().map(|()| table)) {
             // What is no name leads out of the data set.
             Ok(table) if table.layout() == Some(LAYOUT) && (0..table.len()).all(|row| scan::is_name(table.id(row))) => {
                 let root = table.root();
@@ -285,17 +297,17 @@ impl Catalog {
     }
 
     /// None for a directory that is no item (any more).
-    fn look(&self, dataset: &Dataset, looker: &Looker, item: &str, row: Option<usize>) -> Result<Option<Seen>> {
+    fn look(&self, dataset: &Dataset, eyes: &Eyes, item: &str, row: Option<usize>) -> Result<Option<Seen>> {
         let known = row.and_then(|row| match self.odd.get(&row) {
             Some((digest, _)) => Some((row, *digest)),
             None => self.table.stamps().ok()?.get(row).map(|digest| (row, *digest)),
         });
         if let Some((row, known)) = known.filter(|(_, known)| *known != 0)
-            && looker.document(item).is_some_and(|stamp| stamp.digest == known)
+            && eyes.document(item).is_some_and(|stamp| stamp.digest == known)
         {
             return Ok(Some(Seen::Same(row)));
         }
-        let Some((document, stamp)) = scan::document(dataset, looker, item)? else { return Ok(None) };
+        let Some((document, stamp)) = eyes.read(dataset, item)? else { return Ok(None) };
         let field_stamp = row.and_then(|row| self.table.field_stamps().ok()?.get(row)).copied().unwrap_or(0);
         Ok(Some(Seen::Read(Box::new(Fresh { name: item.to_owned(), document, stamp, field_stamp }))))
     }
@@ -337,7 +349,7 @@ impl Catalog {
     }
 
     /// Brings the fields of all items up to date.
-    fn describe(&mut self, dataset: &Dataset, looker: &Looker, threads: usize) -> Result<()> {
+    fn describe(&mut self, dataset: &Dataset, eyes: &Eyes, threads: usize) -> Result<()> {
         let table = &self.table;
         let (table_stamps, field_stamps) = (table.stamps()?, table.field_stamps()?);
         let same = parallel(table.len(), BATCH, threads, |range, out| {
@@ -345,7 +357,7 @@ impl Catalog {
                 let known = field_stamps.get(row).copied().unwrap_or(0);
                 let same = table.is_described() && known != 0 && {
                     let fields = table.fields(row)?;
-                    arrays(looker, table.id(row), &fields).is_some_and(|stamp| stamp.digest == known)
+                    eyes.arrays(table.id(row), &fields).is_some_and(|stamp| stamp.digest == known)
                 };
                 out.push(same);
             }
@@ -362,7 +374,7 @@ impl Catalog {
         for (name, arrays_of) in changed.iter().zip(described) {
             let whole = arrays_of.as_ref().is_some_and(|arrays| arrays.iter().all(|array| array.problem.is_none()));
             let fields: Vec<Field> = arrays_of.unwrap_or_default().iter().map(field).collect();
-            let stamp = arrays(looker, name, &fields).filter(|_| whole);
+            let stamp = eyes.arrays(name, &fields).filter(|_| whole);
             stamps.push(stamp.map_or(0, scan::Stamp::kept));
             found.push(&Field::to_json(&fields));
         }
@@ -383,53 +395,10 @@ impl Catalog {
     }
 
     fn save(&mut self, dataset: &Dataset) -> Result<PathBuf> {
-        let root = dataset
-            .local_root()
-            .ok_or_else(|| Error::unsupported("an index is kept beside data sets in folders only").at(dataset.location()))?;
-        let path = root.join(INDEX);
-        let made = place(root)?;
-        // A directory that had to be made shows in the root; what else came meanwhile would not be told from it.
-        let seen = self.seen.filter(|_| !made);
-        self.table.save_with(&path, LAYOUT, seen.unwrap_or(0)).map_err(|e| e.at(path.display()))?;
+        let path = kept::save(&self.table, LAYOUT, dataset, self.seen)?;
         self.stale = 0;
-        sweep(&path);
         Ok(path)
     }
-}
-
-/// Removes what killed writers of the index left beside it.
-fn sweep(path: &Path) {
-    let Some((dir, name)) = path.parent().zip(path.file_name().and_then(|name| name.to_str())) else { return };
-    let left = format!(".{name}.");
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        if entry.file_name().to_string_lossy().starts_with(&left) && age.is_some_and(|age| age > ABANDONED) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Makes the directories of the index; whether they were not there.
-fn place(root: &Path) -> Result<bool> {
-    let mut made = false;
-    // Not the root: it may be deleted at this moment.
-    for dir in ["__pycache__", "__pycache__/sigbank"].map(|dir| root.join(dir)) {
-        let located = |e: std::io::Error| Error::from(e).at(dir.display());
-        match std::fs::create_dir(&dir) {
-            Ok(()) => made = true,
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(located(e)),
-            Err(_) if std::fs::symlink_metadata(&dir).map_err(located)?.is_dir() => {}
-            Err(_) => {
-                let what = "this is no directory, so that no index can be kept in it";
-                return Err(Error::storage(what).at(dir.display()).remedy("remove it: nobody needs what is in it"));
-            }
-        }
-    }
-    Ok(made)
-}
-
-fn arrays(looker: &Looker, item: &str, fields: &[Field]) -> Option<scan::Stamp> {
-    looker.arrays(item, fields.iter().map(|field| (field.name.as_str(), field.file.as_deref())))
 }
 
 fn field(array: &ArrayDescription) -> Field {
@@ -439,5 +408,7 @@ fn field(array: &ArrayDescription) -> Field {
         shape: array.shape.as_ref().map(|shape| shape.iter().map(|&n| n as u64).collect()),
         sample_rate: array.sample_rate,
         file: array.file.clone(),
+        bytes: Some(array.bytes),
+        metadata: Some(array.metadata.clone()),
     }
 }

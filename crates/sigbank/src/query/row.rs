@@ -27,6 +27,10 @@ pub struct Field {
     pub sample_rate: Option<f64>,
     /// The file that holds it, in layouts with a file a field.
     pub file: Option<String>,
+    /// Bytes of that file.
+    pub bytes: Option<u64>,
+    /// What is said of the field, an object, where that is known; expressions do not ask for it.
+    pub metadata: Option<Json>,
 }
 
 impl Field {
@@ -63,6 +67,12 @@ impl Field {
             if let Some(file) = &field.file {
                 member("file", &|out| write_string(file, out));
             }
+            if let Some(bytes) = field.bytes {
+                member("bytes", &|out| out.push_str(&bytes.to_string()));
+            }
+            if let Some(metadata) = &field.metadata {
+                member("metadata", &|out| out.push_str(metadata.as_str()));
+            }
             out.push('}');
         }
         out.push(']');
@@ -87,6 +97,8 @@ impl Field {
                     Ok(())
                 }
                 "file" => parser.string().map(|file| field.file = Some(file.into_owned())),
+                "bytes" => parser.unsigned().map(|bytes| field.bytes = Some(bytes)),
+                "metadata" => parser.json().map(|metadata| field.metadata = Some(metadata)),
                 "sample_rate" => parser.json().map(|rate| field.sample_rate = rate.as_f64()),
                 _ => parser.skip(),
             })?;

@@ -4,6 +4,7 @@ use super::columns::{self, Column, Keys, Texts};
 use super::index::{self, Index, Part};
 use super::{Expr, Field, Record, near};
 use crate::error::{Error, Result};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
@@ -151,8 +152,12 @@ impl Table {
     /// newer version.
     pub fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|e| Error::from(e).at(path.display()))?;
-        let opened = Index::new(bytes.into()).map(Self::of_index);
-        opened.map_err(|e| e.at(path.display()).remedy("make it again from the dataset"))
+        Self::of_bytes(bytes.into(), &path.display())
+    }
+    /// The table in the bytes of a file, which lie at a place.
+    pub(super) fn of_bytes(bytes: Bytes, place: &dyn std::fmt::Display) -> Result<Self> {
+        let opened = Index::new(bytes).map(Self::of_index);
+        opened.map_err(|e| e.at(place).remedy("make it again from the dataset"))
     }
     /// Keeps the table in a Parquet file, which takes the place of what was there in one step.
     ///
@@ -174,7 +179,10 @@ impl Table {
         self.save_with(path, layout, 0).map_err(|e| e.at(path.display()))
     }
     pub(super) fn save_with(&self, path: &Path, layout: &str, root: u128) -> Result<()> {
-        replace(path, &index::write(self, layout, root)?)
+        replace(path, &self.to_bytes(layout, root)?)
+    }
+    pub(super) fn to_bytes(&self, layout: &str, root: u128) -> Result<Vec<u8>> {
+        index::write(self, layout, root)
     }
 
     /// The layout of the dataset that a kept table is of.
