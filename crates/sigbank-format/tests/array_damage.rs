@@ -130,6 +130,12 @@ fn wav_formats_that_cannot_be_meant_are_errors() {
     check(with(fmt(3, 1, 16, 2)), Unsupported, &["16-bit float"]);
     check(with(fmt(0x55, 1, 0, 1)), Unsupported, &["MP3"]);
     check(with(fmt(0x1234, 1, 0, 1)), Unsupported, &["0x1234"]);
+    // Blocks of a fixed size, whose last one is padded: as many frames as nobody wrote.
+    check(with(fmt(2, 1, 4, 256)), Unsupported, &["Microsoft ADPCM", "16-bit PCM"]);
+    check(with(fmt(0x11, 1, 4, 256)), Unsupported, &["IMA ADPCM", "16-bit PCM"]);
+    check(with(fmt(6, 1, 16, 2)), Unsupported, &["16-bit G.711 samples in 2 bytes"]);
+    check(with(fmt(7 << 8, 1, 8, 1)), Corrupt, &["big-endian"]);
+    assert_eq!(with(fmt(7, 2, 8, 2)).unwrap().data()[..8], (-32124i16).to_le_bytes().repeat(4));
     let extended = |valid: u16, guid: &[u8]| {
         [fmt(0xFFFE, 1, 32, 4), vec![22, 0], valid.to_le_bytes().to_vec(), vec![0; 4], guid.to_vec()].concat()
     };

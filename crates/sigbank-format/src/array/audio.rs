@@ -32,7 +32,7 @@ pub(super) fn info(
         return Err(FormatError::limit(format!("an audio file of {channels} channels (at most {MAX_CHANNELS} are read)")));
     }
     let stored = match coding.subtype {
-        Subtype::PcmU8 => (Kind::UInt, 1),
+        Subtype::PcmU8 | Subtype::ALaw | Subtype::ULaw => (Kind::UInt, 1),
         Subtype::PcmS8 => (Kind::Int, 1),
         Subtype::Pcm16 => (Kind::Int, 2),
         Subtype::Pcm24 | Subtype::Pcm32 => (Kind::Int, 4),
@@ -43,6 +43,7 @@ pub(super) fn info(
         (Samples::Float64, _) => (Kind::Float, 8),
         (Samples::Float32, _) => (Kind::Float, 4),
         (Samples::Stored, Subtype::PcmU8) => (Kind::Int, 1),
+        (Samples::Stored, Subtype::ALaw | Subtype::ULaw) => (Kind::Int, 2),
         (Samples::Stored, _) => stored,
     };
     let dtype = DType::new(delivered.0, delivered.1)?;

@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub enum Format {
     /// NumPy's format, versions 1.0 to 3.0.
     Npy,
-    /// RIFF, RIFX or RF64 WAVE with linear PCM or IEEE float samples.
+    /// RIFF, RIFX or RF64 WAVE with linear PCM, IEEE float, A-law or mu-law samples.
     Wav,
     /// Free Lossless Audio Codec in its own container.
     Flac,
@@ -96,7 +96,7 @@ pub enum Samples {
     /// float32 on the same scale.
     Float32,
     /// As they stand in the file: int8 up to 8 bits (unsigned 8-bit WAV less 128), int16 up to 16, int32 up to 32,
-    /// float32 and float64 for float WAV, float32 for Vorbis. [`AudioInfo::full_scale_bits`] says what 1.0 would be.
+    /// float32 and float64 for float WAV, float32 for Vorbis, int16 for A-law and mu-law. [`AudioInfo::full_scale_bits`] says what 1.0 would be.
     Stored,
 }
 
@@ -123,6 +123,10 @@ pub enum Subtype {
     Pcm24,
     /// Signed integers of up to 32 bits.
     Pcm32,
+    /// 8-bit codes of 16-bit integers, finer near zero, after ITU-T G.711 (WAV; read only).
+    ALaw,
+    /// The other such code, used in North America and Japan.
+    ULaw,
     /// IEEE 754 single precision.
     Float,
     /// IEEE 754 double precision.
@@ -140,6 +144,8 @@ impl fmt::Display for Subtype {
             Subtype::Pcm16 => "PCM_16",
             Subtype::Pcm24 => "PCM_24",
             Subtype::Pcm32 => "PCM_32",
+            Subtype::ALaw => "ALAW",
+            Subtype::ULaw => "ULAW",
             Subtype::Float => "FLOAT",
             Subtype::Double => "DOUBLE",
             Subtype::Vorbis => "VORBIS",

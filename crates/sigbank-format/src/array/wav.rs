@@ -1,6 +1,7 @@
-//! WAV: RIFF, RIFX (big-endian) and RF64/BW64, with linear PCM of 8 to 32 bits or IEEE floats.
+//! WAV: RIFF, RIFX (big-endian) and RF64/BW64, with linear PCM of 8 to 32 bits, IEEE floats, A-law or mu-law.
 
 mod chunks;
+mod law;
 
 use super::audio::{Coding, info, put_floats, put_ints};
 use super::{ArrayInfo, ArrayReader, Format, Options, Samples, Subtype};
@@ -9,6 +10,7 @@ use crate::model::Array;
 use crate::model::array::byte_len;
 use crate::read_at::ReadAt;
 use chunks::{Layout, Sample};
+use law::Law;
 use std::sync::Arc;
 
 /// Bytes of the file that are held at once while they are converted.
@@ -32,6 +34,8 @@ impl WavReader {
             Sample::Int(2) => (Subtype::Pcm16, Some(16)),
             Sample::Int(3) => (Subtype::Pcm24, Some(24)),
             Sample::Int(_) => (Subtype::Pcm32, Some(32)),
+            Sample::Code(Law::A) => (Subtype::ALaw, Some(16)),
+            Sample::Code(Law::Mu) => (Subtype::ULaw, Some(16)),
             Sample::Float(4) => (Subtype::Float, None),
             Sample::Float(_) => (Subtype::Double, None),
         };
@@ -51,6 +55,7 @@ impl WavReader {
             Sample::Int(2) => put_ints(numbers(bytes, big, |b| i32::from(i16::from_le_bytes(b))), 16, dtype, out),
             Sample::Int(3) => put_ints(numbers(bytes, big, |[a, b, c]| i32::from_le_bytes([0, a, b, c]) >> 8), 24, dtype, out),
             Sample::Int(_) => put_ints(numbers(bytes, big, i32::from_le_bytes), 32, dtype, out),
+            Sample::Code(law) => put_ints(bytes.iter().map(|&b| i32::from(law.decode(b))), 16, dtype, out),
             Sample::Float(4) => put_floats(numbers(bytes, big, |b| f64::from(f32::from_le_bytes(b))), dtype, out),
             Sample::Float(_) => put_floats(numbers(bytes, big, f64::from_le_bytes), dtype, out),
         }

@@ -11,11 +11,13 @@ use bytes::Bytes;
 use flate2::bufread::DeflateDecoder;
 use libdeflater::Crc;
 use std::io::{self, BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use zip::{CompressionMethod, ZipArchive};
 
 /// As much of the end of an archive is read at once: its directory, or a large part of it.
 const TAIL: usize = 1 << 20;
+/// What stands before a member's name in the head that it has where its bytes are.
+const HEAD: usize = 30;
 
 /// One member.
 ///
@@ -28,7 +30,10 @@ pub struct Member {
     pub size: u64,
     /// Whether it is a symbolic link, whose bytes are where it leads to.
     pub is_link: bool,
-    index: usize,
+    /// Where its own head begins.
+    head: u64,
+    /// The bytes of its name, which that head has too.
+    raw_name: Box<[u8]>,
     packed: u64,
     crc: u32,
     method: CompressionMethod,
@@ -49,8 +54,6 @@ pub struct Member {
 pub struct Archive {
     src: Arc<dyn ReadAt>,
     members: Vec<Member>,
-    /// Only for where the members' bytes begin, which their own heads tell.
-    directory: Mutex<ZipArchive<BufReader<Stream>>>,
 }
 
 impl Archive {
@@ -76,14 +79,15 @@ impl Archive {
                 name: entry.name().map_err(failure)?.into_owned(),
                 size: entry.size(),
                 is_link: entry.is_symlink(),
-                index,
+                head: entry.header_start(),
+                raw_name: entry.name_raw().into(),
                 packed: entry.compressed_size(),
                 crc: entry.crc32(),
                 method: entry.compression(),
                 encrypted: entry.encrypted(),
             });
         }
-        Ok(Self { src, members, directory: Mutex::new(directory) })
+        Ok(Self { src, members })
     }
 
     /// What is in it, in its own order; folders are left out.
@@ -95,8 +99,8 @@ impl Archive {
     /// compared.
     ///
     /// # Errors
-    /// Corrupt for a damaged member; Unsupported for encryption and other compressions; Limit for one of more than
-    /// [`MAX_ARRAY_BYTES`].
+    /// Corrupt for a damaged member, and for one whose bytes are under another name than the directory says; Unsupported for encryption and other
+    /// compressions; Limit for one of more than [`MAX_ARRAY_BYTES`].
     pub fn read_at(&self, member: &Member) -> Result<Arc<dyn ReadAt>> {
         let section = self.section(member)?;
         if member.method == CompressionMethod::Stored {
@@ -137,13 +141,31 @@ impl Archive {
             }
         };
         possible.map_err(within)?;
-        let start = {
-            let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-            let file = directory.by_index_raw(member.index).map_err(|e| within(failure(e)))?;
-            file.data_start()
-        };
-        let start = start.ok_or_else(|| within(FormatError::corrupt("the archive does not say where it begins")))?;
+        let start = self.start(member).map_err(within)?;
         Section::new(Arc::clone(&self.src), start, member.packed).map_err(within)
+    }
+
+    /// Where a member's bytes begin, which its own head tells. An archive in which that has another name than the directory gives is one thing to
+    /// who goes through it and another to who looks into its directory.
+    fn start(&self, member: &Member) -> Result<u64> {
+        let known = member.raw_name.len();
+        let head = read_up_to(&*self.src, member.head, HEAD + known)?;
+        let length = |at: usize| Some(usize::from(u16::from_le_bytes([*head.get(at)?, *head.get(at + 1)?])));
+        let (Some(b"PK\x03\x04"), Some(name), Some(extra)) = (head.get(..4), length(26), length(28)) else {
+            return Err(FormatError::corrupt(format!(
+                "it is said to begin at offset {}, where no member does: the archive is damaged, or was cut at its beginning",
+                member.head
+            )));
+        };
+        let found = head.get(HEAD..).unwrap_or_default();
+        if name != known || found != &member.raw_name[..] {
+            return Err(FormatError::corrupt(format!(
+                "where its bytes are it is called '{}', unlike in the archive's directory: the archive was changed afterwards or is damaged. \
+                 Write it anew",
+                found.get(..name).unwrap_or(found).escape_ascii()
+            )));
+        }
+        Ok(member.head + (HEAD + name + extra) as u64)
     }
 }
 

@@ -7,6 +7,28 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::time::Duration;
 
+/// The methods of a [`Store`] that write, for one that is read only.
+macro_rules! refuse_writing {
+    ($what:literal, $remedy:literal) => {
+        fn create(&self, path: &RelPath, _: &[&[u8]]) -> Result<()> {
+            Err(Error::read_only($what).at(self.locate(path)).remedy($remedy))
+        }
+        fn write_new(&self, path: &RelPath) -> Result<Box<dyn NewObject>> {
+            Err(Error::read_only($what).at(self.locate(path)).remedy($remedy))
+        }
+        fn replace(&self, path: &RelPath, _: &[&[u8]], _: Expected<'_>) -> Result<Version> {
+            Err(Error::read_only($what).at(self.locate(path)).remedy($remedy))
+        }
+        fn delete(&self, path: &RelPath) -> Result<()> {
+            Err(Error::read_only($what).at(self.locate(path)).remedy($remedy))
+        }
+        fn flush(&self, paths: &[RelPath]) -> Result<()> {
+            paths.iter().try_for_each(|path| self.head(path).map(drop))
+        }
+    };
+}
+pub(crate) use refuse_writing;
+
 /// What is left by operating systems in archives, beside the folder that was meant.
 const LITTER: [&str; 3] = ["__MACOSX", ".DS_Store", "Thumbs.db"];
 
@@ -99,10 +121,6 @@ impl ZipStore {
         }
         Ok(bytes)
     }
-
-    fn read_only(&self, path: &RelPath) -> Error {
-        Error::read_only("a zip archive is not written to").at(self.locate(path)).remedy("unpack it, and write to the folder")
-    }
 }
 
 /// The folder in which everything lies, but for litter.
@@ -161,21 +179,7 @@ impl Store for ZipStore {
             Some(Ok(Entry { path: path.clone(), size: member.size, modified: None }))
         })))
     }
-    fn create(&self, path: &RelPath, _: &[&[u8]]) -> Result<()> {
-        Err(self.read_only(path))
-    }
-    fn write_new(&self, path: &RelPath) -> Result<Box<dyn NewObject>> {
-        Err(self.read_only(path))
-    }
-    fn replace(&self, path: &RelPath, _: &[&[u8]], _: Expected<'_>) -> Result<Version> {
-        Err(self.read_only(path))
-    }
-    fn delete(&self, path: &RelPath) -> Result<()> {
-        Err(self.read_only(path))
-    }
-    fn flush(&self, paths: &[RelPath]) -> Result<()> {
-        paths.iter().try_for_each(|path| self.find(path).map(|_| ()))
-    }
+    refuse_writing!("a zip archive is not written to", "unpack it, and write to the folder");
     fn sweep(&self, _: Duration) -> Result<usize> {
         Ok(0)
     }
@@ -243,6 +247,33 @@ mod tests {
             assert_eq!(store.head(&path("a/x.bin")).unwrap().size, 256 * 40);
             assert_eq!(store.get(&path("a")).unwrap_err().code(), Code::NotFound);
             assert_eq!(store.create(&path("new"), &[]).unwrap_err().code(), Code::ReadOnly);
+        }
+    }
+
+    #[test]
+    fn members_have_one_name() {
+        let memory = MemoryStore::new();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/zip/");
+        for name in ["stored.zip", "deflated.zip"] {
+            let whole = std::fs::read(format!("{folder}{name}")).unwrap();
+            let head = whole.windows(7).position(|w| w == b"a/x.bin").unwrap();
+            for (case, at, bytes) in [("b", head, &b"b"[..]), ("short", head - 4, &[6]), ("gone", head - 30, b"Q")] {
+                let mut bad = whole.clone();
+                bad[at..at + bytes.len()].copy_from_slice(bytes);
+                let name = path(&format!("{case}-{name}"));
+                memory.create(&name, &[&bad]).unwrap();
+                let store = ZipStore::open(memory.open_read(&name).unwrap()).unwrap();
+                let words = ["where its bytes are it is called 'b/x.bin'", "it is called 'a/x.bi'", "where no member does"];
+                for e in [store.get(&path("a/x.bin")).unwrap_err(), store.open_read(&path("a/x.bin")).unwrap_err()] {
+                    assert!(e.code() == Code::Corrupt && e.path().unwrap().ends_with("a/x.bin"), "{e}");
+                    assert!(words.iter().any(|words| e.to_string().contains(words)), "{e}");
+                }
+                assert_eq!(store.get(&path("a-b/x.bin")).unwrap(), "other");
+            }
+            // A program that unpacks itself stands before its archive.
+            let name = path(&format!("program-{name}"));
+            memory.create(&name, &[&[7; 1000], &whole]).unwrap();
+            assert_eq!(ZipStore::open(memory.open_read(&name).unwrap()).unwrap().get(&path("a-b/x.bin")).unwrap(), "other");
         }
     }
 

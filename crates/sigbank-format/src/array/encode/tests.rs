@@ -125,3 +125,23 @@ fn arrays_that_lie_on_their_side_and_what_formats_have_not_are_refused() {
     assert!(encode(Format::Wav, &floats(&[0.0]), &fast).is_ok());
     assert!(encode(Format::Flac, &floats(&[0.0]), &options(Some(Subtype::Float))).unwrap_err().to_string().contains("FLOAT"));
 }
+
+#[test]
+fn flac_has_every_rate_channel_and_width_of_the_format() {
+    let values: Vec<i32> =
+        (0..5000 * 8).map(|i| (f64::from(i % 5000) * 0.03).sin().mul_add(2e9, f64::from(i % 7)) as i32).collect();
+    for rate in [1, 8_000, 65_537, 96_000, 96_001, 176_400, 192_000, 250_000, 655_350] {
+        for (channels, subtype) in [(1, Subtype::PcmS8), (2, Subtype::Pcm16), (8, Subtype::Pcm24)] {
+            let array = ints(&values[..5000 * channels], &[5000, channels]);
+            let options = EncodeOptions { sample_rate: Some(rate), lossy: true, subtype: Some(subtype), name: "x" };
+            let file = encode(Format::Flac, &array, &options).unwrap().parts.concat();
+            let known =
+                encode(Format::Flac, &array, &EncodeOptions { sample_rate: Some(8_000), ..options }).unwrap().parts.concat();
+            assert!(file.len() < known.len() + 20, "{rate} Hz: {} bytes, {} at 8000 Hz", file.len(), known.len());
+            let mut reader = array::open(Arc::new(Bytes::from(file)), Format::Flac).unwrap();
+            assert_eq!(reader.info().sample_rate(), Some(rate));
+            let known = array::open(Arc::new(Bytes::from(known)), Format::Flac).unwrap().read_all().unwrap();
+            assert_eq!(reader.read_all().unwrap(), known, "{rate} Hz, {channels} channels, {subtype}");
+        }
+    }
+}

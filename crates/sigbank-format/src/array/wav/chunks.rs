@@ -3,6 +3,7 @@
 //! Sizes are not always true: what writes into a pipe cannot go back to fill them in, 32 bits wrap at 4 GiB, pad bytes are
 //! forgotten, and files are cut short. Each is recognised or an error; none gives fewer samples in silence.
 
+use super::law::Law;
 use crate::array::source::read_up_to;
 use crate::error::{FormatError, Result};
 use crate::read_at::ReadAt;
@@ -23,12 +24,15 @@ pub(super) enum Sample {
     Int(usize),
     /// An IEEE float of 4 or 8 bytes.
     Float(usize),
+    /// A code of one byte.
+    Code(Law),
 }
 
 impl Sample {
     pub(super) fn width(self) -> usize {
         match self {
             Sample::Int(width) | Sample::Float(width) => width,
+            Sample::Code(_) => 1,
         }
     }
 }
@@ -84,7 +88,7 @@ impl WavFormat {
                 wav.bits = valid.into();
             }
         }
-        if matches!(tag.swap_bytes(), 1 | 3 | 0xFFFE) {
+        if matches!(tag.swap_bytes(), 1 | 3 | 6 | 7 | 0xFFFE) {
             let (start, says, is) = match order {
                 Order::Little => ("RIFF", "little", "big"),
                 Order::Big => ("RIFX", "big", "little"),
@@ -94,10 +98,8 @@ impl WavFormat {
             )));
         }
         let codec = match tag {
-            1 | 3 => "",
+            1 | 3 | 6 | 7 => "",
             2 => "Microsoft ADPCM",
-            6 => "A-law",
-            7 => "mu-law",
             0x10 => "OKI ADPCM",
             0x11 => "IMA ADPCM",
             0x14 | 0x40 | 0x45 | 0x64 => "G.72x ADPCM",
@@ -111,7 +113,7 @@ impl WavFormat {
         };
         if !codec.is_empty() {
             return Err(FormatError::unsupported(format!(
-                "a WAV file of codec {tag:#06x} ({codec}); linear PCM and IEEE float are read. Convert it to 16-bit PCM with another tool"
+                "a WAV file of codec {tag:#06x} ({codec}); linear PCM, IEEE float, A-law and mu-law are read. Convert it to 16-bit PCM with another tool"
             )));
         }
         if channels == 0 || align == 0 || align % channels != 0 {
@@ -123,8 +125,14 @@ impl WavFormat {
         wav.sample = match (tag, width) {
             (1, 1..=4) if fits => Sample::Int(width),
             (3, 4 | 8) if fits && usize::from(bits) == width * 8 => Sample::Float(width),
+            (6, 1) if fits => Sample::Code(Law::A),
+            (7, 1) if fits => Sample::Code(Law::Mu),
             _ => {
-                let kind = if tag == 3 { "float" } else { "PCM" };
+                let kind = match tag {
+                    3 => "float",
+                    6 | 7 => "G.711",
+                    _ => "PCM",
+                };
                 return Err(FormatError::unsupported(format!("a WAV file of {bits}-bit {kind} samples in {width} bytes each")));
             }
         };

@@ -3,7 +3,7 @@
 use super::documents::{self, ITEMFORMAT};
 use super::hdf::HdfStore;
 use super::item::Item;
-use super::itemformat::item_name;
+use super::itemformat::{check, item_name};
 use super::write::{self, Writer};
 use super::{ROOT, names};
 use crate::error::{Code, Error, Result};
@@ -125,7 +125,8 @@ impl Dataset {
     /// Creates an empty data set and opens it to write. It is visible as a whole.
     ///
     /// # Errors
-    /// `AlreadyExists` where anything is at `root`; `Invalid` for metadata that are no object or hold a key of the layout's own.
+    /// `AlreadyExists` where anything is at `root`; `Invalid` for metadata that are no object or hold a key of the layout's own, and for a template
+    /// that could name no item.
     ///
     /// ```
     /// use sigbank::layout::jbof::{Creation, Dataset};
@@ -137,6 +138,7 @@ impl Dataset {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create(root: &Path, creation: &Creation) -> Result<Self> {
+        creation.itemformat.as_deref().map_or(Ok(()), check).map_err(|e| e.at(root.display()))?;
         let itemformat = creation.itemformat.clone().map_or(Value::Null, Value::String);
         write::create(root, &documents::write(&creation.metadata, [(ITEMFORMAT, itemformat)])?, creation.durable)?;
         Self::open_to_write(root, creation.durable)

@@ -76,30 +76,45 @@ fn of_sorted(mut sums: Vec<Sum>) -> Sum {
 /// How often an item is listed again where a data file has no document: another process may be between the two.
 const LOOKS: usize = 3;
 
-fn item(store: &dyn Store, dir: &RelPath, block: &mut [u8]) -> Result<Sum> {
-    let mut files = Vec::new();
-    for _ in 0..LOOKS {
+/// The files that lie in an item, without litter and what is being added or deleted; and the names of those that could be an array but have no document,
+/// so that they are none.
+pub(super) fn files(store: &dyn Store, dir: &RelPath) -> Result<(Vec<RelPath>, Vec<String>)> {
+    let mut look = 1;
+    loop {
         let listed = store.list_dir(Some(dir))?.into_iter().filter_map(|entry| match entry {
             DirEntry::Object(entry) if !names::is_litter(entry.path.file_name()) => Some(entry.path),
             _ => None,
         });
-        files = listed.collect::<Vec<_>>();
+        let mut files: Vec<RelPath> = listed.collect();
         let documents: HashSet<&str> = files.iter().filter_map(|path| path.file_name().strip_suffix(".json")).collect();
-        let alone = |path: &RelPath| {
-            let (stem, extension) = path.file_name().rsplit_once('.').unwrap_or_default();
-            names::is_array_extension(extension) && !documents.contains(stem)
-        };
-        let alone: Vec<String> = files.iter().filter(|path| alone(path)).map(|path| path.file_name().to_owned()).collect();
+        let mut alone: Vec<String> = files
+            .iter()
+            .map(|path| path.file_name())
+            .filter(|file| is_alone(file, |stem| documents.contains(stem)))
+            .map(str::to_owned)
+            .collect();
         let underway = if alone.is_empty() { None } else { super::write::underway(store, dir)? };
-        match underway.filter(|file| alone.contains(file)) {
-            Some(underway) => {
-                files.retain(|path| path.file_name() != underway);
-                break;
-            }
-            None if alone.is_empty() => break,
-            None => {}
+        let known = underway.filter(|file| alone.contains(file));
+        if known.is_none() && !alone.is_empty() && look < LOOKS {
+            look += 1;
+            continue;
         }
+        if let Some(underway) = known {
+            files.retain(|path| path.file_name() != underway);
+            alone.retain(|file| *file != underway);
+        }
+        return Ok((files, alone));
     }
+}
+
+/// Whether a file could be an array and has no document.
+fn is_alone(file: &str, has_document: impl Fn(&str) -> bool) -> bool {
+    let (stem, extension) = file.rsplit_once('.').unwrap_or_default();
+    names::is_array_extension(extension) && !has_document(stem)
+}
+
+fn item(store: &dyn Store, dir: &RelPath, block: &mut [u8]) -> Result<Sum> {
+    let (files, _) = files(store, dir)?;
     let sums = files.iter().map(|path| file(store, path, block)).collect::<Result<_>>()?;
     Ok(of_sorted(sums))
 }
@@ -120,11 +135,7 @@ fn near(root: &OwnedFd, name: &str, block: &mut [u8]) -> Option<Sum> {
         }
     }
     let stem_has_document = |stem: &str| files.iter().any(|file| file.strip_suffix(".json") == Some(stem));
-    let alone = files.iter().any(|file| {
-        let (stem, extension) = file.rsplit_once('.').unwrap_or_default();
-        names::is_array_extension(extension) && !stem_has_document(stem)
-    });
-    if alone {
+    if files.iter().any(|file| is_alone(file, stem_has_document)) {
         return None;
     }
     let mut sums = Vec::with_capacity(files.len());

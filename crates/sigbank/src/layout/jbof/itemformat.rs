@@ -55,34 +55,75 @@ fn wrong<T>(why: impl Into<String>) -> std::result::Result<T, Wrong> {
 type Made<T> = std::result::Result<T, Wrong>;
 
 fn render(template: &str, metadata: &Value, depth: usize) -> Made<String> {
-    if depth == 0 {
+    let mut out = String::new();
+    walk(template, depth, &mut |piece| {
+        match piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Field(text) => out.push_str(&field(text, metadata, depth)?),
+        }
+        match out.len() {
+            ..=LONGEST => Ok(()),
+            _ => wrong(format!("the name would have more than {LONGEST} bytes")),
+        }
+    })?;
+    Ok(out)
+}
+
+/// Refuses a template that gives no item a name, whatever its metadata are: one that is damaged, or has a field without a key's name.
+///
+/// # Errors
+/// `Invalid`, saying why.
+pub(super) fn check(template: &str) -> Result<()> {
+    fn checked(template: &str, depth: usize) -> Made<()> {
+        walk(template, depth, &mut |piece| match piece {
+            Piece::Text(_) => Ok(()),
+            Piece::Field(text) => {
+                let Field { name, conversion, spec } = parts(text)?;
+                let (_, rest) = key_of(name)?;
+                indexes(name, rest, &mut |_| Ok(()))?;
+                known(conversion)?;
+                checked(spec, depth - 1)
+            }
+        })
+    }
+    checked(template, DEEPEST).map_err(|e| match e {
+        Wrong::Key(why) | Wrong::Other(why) => {
+            Error::invalid(format!("the itemformat {template:?} makes no names: {why}")).remedy("correct it, or give none")
+        }
+    })
+}
+
+/// A part of a template.
+enum Piece<'a> {
+    Text(&'a str),
+    /// What stands between two braces.
+    Field(&'a str),
+}
+
+fn walk(template: &str, depth: usize, put: &mut dyn FnMut(Piece<'_>) -> Made<()>) -> Made<()> {
+    let mut rest = template;
+    if depth == 0 && rest.contains(['{', '}']) {
         return wrong("fields are nested too deeply");
     }
-    let mut out = String::new();
-    let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
         let (text, from) = rest.split_at(at);
-        out.push_str(text);
+        put(Piece::Text(text))?;
         let brace = from.get(..1).unwrap_or_default();
         let after = from.get(1..).unwrap_or_default();
         rest = match after.strip_prefix(brace) {
             Some(after) => {
-                out.push_str(brace);
+                put(Piece::Text(brace))?;
                 after
             }
             None if brace == "}" => return wrong("a single '}' stands outside of a field"),
             None => {
                 let Some(end) = end_of_field(after) else { return wrong("'}' is expected before the end") };
-                out.push_str(&field(after.get(..end).unwrap_or_default(), metadata, depth)?);
+                put(Piece::Field(after.get(..end).unwrap_or_default()))?;
                 after.get(end + 1..).unwrap_or_default()
             }
         };
-        if out.len() > LONGEST {
-            return wrong(format!("the name would have more than {LONGEST} bytes"));
-        }
     }
-    out.push_str(rest);
-    Ok(out)
+    put(Piece::Text(rest))
 }
 
 /// Where the brace is that closes the field.
@@ -108,7 +149,14 @@ fn end_of_field(text: &str) -> Option<usize> {
     None
 }
 
-fn field(text: &str, metadata: &Value, depth: usize) -> Made<String> {
+/// A field: what it names, its conversion and its format.
+struct Field<'a> {
+    name: &'a str,
+    conversion: Option<char>,
+    spec: &'a str,
+}
+
+fn parts(text: &str) -> Made<Field<'_>> {
     let mut bracket = false;
     let end = text.char_indices().find(|&(_, c)| {
         bracket = (bracket || c == '[') && c != ']';
@@ -129,29 +177,60 @@ fn field(text: &str, metadata: &Value, depth: usize) -> Made<String> {
         }
         _ => return wrong(format!("a brace stands in the name of the field {{{text}}}")),
     };
-    let value = &*found(name, metadata)?;
-    let spec = if spec.contains(['{', '}']) { render(spec, metadata, depth - 1)? } else { spec.to_owned() };
+    Ok(Field { name, conversion, spec })
+}
+
+fn known(conversion: Option<char>) -> Made<()> {
     match conversion {
-        None => formatted(value, &spec),
-        Some('s') => Spec::parse(&spec)?.text(&text_of(value)),
-        Some('r') => Spec::parse(&spec)?.text(&repr(value, false)),
-        Some('a') => Spec::parse(&spec)?.text(&repr(value, true)),
+        None | Some('s' | 'r' | 'a') => Ok(()),
         Some(other) => wrong(format!("the conversion !{other} is not known: give !r, !s or !a")),
     }
 }
 
-/// What a field names.
-fn found<'a>(name: &str, metadata: &'a Value) -> Made<Cow<'a, Value>> {
-    let (first, mut rest) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+fn field(text: &str, metadata: &Value, depth: usize) -> Made<String> {
+    let Field { name, conversion, spec } = parts(text)?;
+    let value = &*found(name, metadata)?;
+    let spec = render(spec, metadata, depth - 1)?;
+    known(conversion)?;
+    match conversion {
+        None => formatted(value, &spec),
+        Some('r') => Spec::parse(&spec)?.text(&repr(value, false)),
+        Some('a') => Spec::parse(&spec)?.text(&repr(value, true)),
+        Some(_) => Spec::parse(&spec)?.text(&text_of(value)),
+    }
+}
+
+/// The key of the metadata that a field begins with, and what follows it.
+fn key_of(name: &str) -> Made<(&str, &str)> {
+    let (first, rest) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
     if first.is_empty() || first.bytes().all(|byte| byte.is_ascii_digit()) {
         return wrong(format!("the field {{{name}}} has no name: name a key of the metadata, as in {{speaker}}"));
     }
-    let mut value = Cow::Borrowed(metadata.get(first).ok_or_else(|| Wrong::Key(first.to_owned()))?);
+    Ok((first, rest))
+}
+
+/// Goes through the indexes after a field's key.
+fn indexes(name: &str, mut rest: &str, each: &mut dyn FnMut(&str) -> Made<()>) -> Made<()> {
     while let Some(after) = rest.strip_prefix('[') {
         let Some((index, after)) = after.split_once(']') else { return wrong(format!("']' is missing in the field {{{name}}}")) };
         if index.is_empty() {
             return wrong(format!("an index of the field {{{name}}} is empty"));
         }
+        each(index)?;
+        rest = after;
+    }
+    match rest.chars().next() {
+        None => Ok(()),
+        Some('.') => wrong(format!("the field {{{name}}} asks for an attribute: use keys, as in {{speaker[age]}}")),
+        Some(_) => wrong(format!("only '[' may follow ']' in the field {{{name}}}")),
+    }
+}
+
+/// What a field names.
+fn found<'a>(name: &str, metadata: &'a Value) -> Made<Cow<'a, Value>> {
+    let (first, rest) = key_of(name)?;
+    let mut value = Cow::Borrowed(metadata.get(first).ok_or_else(|| Wrong::Key(first.to_owned()))?);
+    indexes(name, rest, &mut |index| {
         let number = index.bytes().all(|byte| byte.is_ascii_digit()).then(|| index.parse::<usize>().unwrap_or(usize::MAX));
         let inner = match (&*value, number) {
             // Python takes digits for a number, which is no key of JSON's.
@@ -168,13 +247,9 @@ fn found<'a>(name: &str, metadata: &'a Value) -> Made<Cow<'a, Value>> {
             _ => return wrong(format!("the field {{{name}}} asks for an item of what has none of this kind")),
         };
         value = Cow::Owned(inner);
-        rest = after;
-    }
-    match rest.chars().next() {
-        None => Ok(value),
-        Some('.') => wrong(format!("the field {{{name}}} asks for an attribute: use keys, as in {{speaker[age]}}")),
-        Some(_) => wrong(format!("only '[' may follow ']' in the field {{{name}}}")),
-    }
+        Ok(())
+    })?;
+    Ok(value)
 }
 
 /// As Python's `format` does.

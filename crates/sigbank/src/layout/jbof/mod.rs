@@ -42,6 +42,7 @@ mod hash;
 pub mod hdf;
 mod item;
 mod itemformat;
+mod litter;
 mod lock;
 mod names;
 pub(crate) mod scan;

@@ -162,12 +162,12 @@ impl JbofSource {
         let afar = dataset.store().capabilities().round_trip > 0;
         let mut fields: BTreeMap<String, Common> = BTreeMap::new();
         let mut sizes = vec![0u64; items.len()];
-        let (mut figures, mut formats) = (Figures::default(), BTreeMap::new());
+        let (mut figures, mut value_bytes, mut formats) = (Figures::default(), 0u64, BTreeMap::new());
         let one = |at: usize| items.get(at).map_or(Ok(Vec::new()), Item::describe);
         each(items.len(), threads(0, afar), one, &mut |at, arrays| {
             for array in arrays {
                 let bytes = array.value_bytes().unwrap_or(array.bytes);
-                figures.value_bytes = figures.value_bytes.saturating_add(bytes);
+                value_bytes = value_bytes.saturating_add(bytes);
                 figures.stored_bytes = figures.stored_bytes.saturating_add(array.bytes);
                 figures.missing += u64::from(array.problem.as_ref().is_some_and(|p| p.code == Code::NotFound.as_str()));
                 if let Some(size) = sizes.get_mut(at) {
@@ -180,6 +180,7 @@ impl JbofSource {
             }
             true
         })?;
+        figures.value_bytes = Some(value_bytes);
         let all = fields.into_iter().map(|(name, common)| common.field(name, items.len())).collect::<Result<Vec<_>>>()?;
         let (fields, has): (Vec<Field>, Vec<_>) = all.into_iter().unzip();
         let most = if afar { UNIT_AFAR } else { UNIT.1 };

@@ -1,18 +1,25 @@
-//! Reading everything through what its formats check.
+//! Reading everything through what its formats check, and finding what nobody reads: arrays and items that have lost their documents.
 
 use super::dataset::Dataset;
 use super::describe::{each, threads};
+use super::documents::{self, FILENAME};
 use super::item::{ArrayEntry, Item};
 use super::value::Value;
+use super::{ROOT, hash, names};
 use crate::error::{Code, Error, Result};
 use crate::layout::{Units, Verified};
-use crate::store::ReadAt;
+use crate::store::{DirEntry, ReadAt};
+use crate::uri::RelPath;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Elements are read in blocks of about so many bytes.
 const BLOCK: usize = 1 << 20;
 /// Files that are on no local disk are fetched as a whole up to this size, which compares the CRC of a zip archive's members too.
 const WHOLE: u64 = 1 << 30;
+/// Most documents that are looked into to tell whether a folder was an item, and most names that a message lists.
+const LOOKED: usize = 100;
+const NAMED: usize = 3;
 
 /// See [`crate::layout::Source::verify`] of [`super::JbofSource`].
 pub(super) fn verify(
@@ -28,6 +35,7 @@ pub(super) fn verify(
     }
     dataset.metadata().and_then(|_| dataset.itemformat()).map_err(|e| e.at(dataset.location()))?;
     let mut done = Verified { records: units.records(), ..Verified::default() };
+    lost_items(dataset, items)?;
     let one = |unit: usize| -> Result<u64> {
         let start = units.start(unit).unwrap_or(0) as usize;
         let run = items.get(start..start + units.count(unit) as usize).unwrap_or_default();
@@ -52,17 +60,57 @@ fn verify_item(dataset: &Dataset, item: &Item) -> Result<u64> {
     let within = |e: Error| e.within(format!("item {:?}", item.name())).at(item.location());
     item.metadata().map_err(within)?;
     let mut bytes = item.document_text().map_err(within)?.len() as u64;
-    for name in item.array_names().map_err(within)? {
+    let (files, alone) = hash::files(&**dataset.store(), &RelPath::parse(item.name())?).map_err(within)?;
+    let documents = files.iter().filter_map(|path| path.file_name().strip_suffix(".json"));
+    let mut named = HashSet::new();
+    for name in documents.filter(|name| names::array(name).is_ok()) {
         let within = |e: Error| e.within(format!("item {:?}, array {name:?}", item.name())).at(item.location());
-        let entry = match item.array(&name) {
+        let entry = match item.array(name) {
             // Deleted just now, by another process.
-            Err(e) if e.code() == Code::NotFound && !item.has_array(&name)? => continue,
+            Err(e) if e.code() == Code::NotFound && !item.has_array(name)? => continue,
             entry => entry.map_err(within)?,
         };
         bytes += entry.document_text().len() as u64;
         bytes += verify_array(dataset, &entry).map_err(within)?;
+        named.insert(entry.path().file_name().to_owned());
     }
-    Ok(bytes)
+    let alone: Vec<_> = alone.iter().filter(|file| !named.contains(*file)).take(NAMED).map(String::as_str).collect();
+    match alone.first().and_then(|file| file.rsplit_once('.')) {
+        None => Ok(bytes),
+        Some((stem, _)) => Err(within(
+            Error::corrupt(format!("no array has the file {}: there is no {stem}.json that makes it one", alone.join(", ")))
+                .remedy("restore the document, or add the file anew (in Python: add_array_from_file) or move it away"),
+        )),
+    }
+}
+
+/// Refuses a folder that was an item: it has an array's document, but none of its own, so that every reader skips it.
+fn lost_items(dataset: &Dataset, items: &[Item]) -> Result<()> {
+    let store = &**dataset.store();
+    let known: HashSet<&str> = items.iter().map(Item::name).collect();
+    for entry in store.list_dir(None)? {
+        let DirEntry::Dir(dir) = entry else { continue };
+        if names::is_hidden(dir.as_str()) || names::is_litter(dir.as_str()) || known.contains(dir.as_str()) {
+            continue;
+        }
+        let files = store.list_dir(Some(&dir))?;
+        let paths = files.iter().filter_map(|entry| match entry {
+            DirEntry::Object(object) if object.path.file_name().ends_with(".json") => Some(&object.path),
+            _ => None,
+        });
+        let array = paths.take(LOOKED).find(|path| documents::read(store, path).is_ok_and(|text| text.contains_key(FILENAME)));
+        let Some(array) = array else { continue };
+        // One that was added since the data set was opened is whole.
+        if !dataset.has_item(dir.as_str())? && store.list_dir(Some(&dir))?.len() >= files.len() {
+            let what = format!(
+                "the folder has the array document {:?}, but no {ROOT}: it is no item, and nobody reads it",
+                array.file_name()
+            );
+            let remedy = format!("restore {ROOT}, or write {{}} to it for an item without metadata; or move the folder away");
+            return Err(Error::corrupt(what).within(format!("item {:?}", dir.as_str())).at(store.locate(&dir)).remedy(remedy));
+        }
+    }
+    Ok(())
 }
 
 fn verify_array(dataset: &Dataset, entry: &ArrayEntry) -> Result<u64> {

@@ -8,12 +8,12 @@
 use super::area::{Area, Staged, unlink};
 use super::lock::{self, Lock, Locks};
 use super::names::SKIPPED;
-use super::{ROOT, names};
+use super::{ROOT, litter, names};
 use crate::error::{Code, Error, Result};
 use crate::store::{LocalStore, Store};
 use crate::uri::RelPath;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -253,12 +253,11 @@ pub(super) fn underway(store: &dyn Store, item: &RelPath) -> Result<Option<Strin
 /// Makes the directory of a new data set, visible as a whole.
 pub(super) fn create(root: &Path, document: &[u8], durable: bool) -> Result<()> {
     let root = std::path::absolute(root).map_err(|e| Error::from(e).at(root.display()))?;
-    let (above, name) = match (root.parent(), root.file_name().and_then(|name| name.to_str())) {
-        (Some(above), Some(name)) => (above.to_owned(), RelPath::parse(name)?),
-        _ => return Err(Error::invalid("this is no name for a directory").at(root.display())),
-    };
-    let staged = hidden(&name)?;
-    let store = LocalStore::create(&above)?.private_dir(staged.join(SKIPPED)?, true).durable(durable);
+    let Some(above) = root.parent() else { return Err(Error::invalid("this is no name for a directory").at(root.display())) };
+    let name = name_of(&root)?;
+    litter::sweep(&root);
+    let staged = name_of(&litter::beside(&root)?)?;
+    let store = LocalStore::create(above)?.private_dir(staged.join(SKIPPED)?, true).durable(durable);
     let made = (|| {
         let files = [(ROOT, document), ("__init__.py", INIT.as_bytes())];
         for (file, bytes) in files {
@@ -283,18 +282,16 @@ pub(super) fn create(root: &Path, document: &[u8], durable: bool) -> Result<()> 
 pub(super) fn delete(root: &Path) -> Result<()> {
     let located = |e: std::io::Error| Error::from(e).at(root.display());
     let root = std::path::absolute(root).map_err(located)?;
-    let name = root.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let aside: PathBuf = root.with_file_name(hidden(&RelPath::parse(name)?)?.as_str());
+    litter::sweep(&root);
+    let aside = litter::beside(&root)?;
+    let _held = litter::hold(&root);
     std::fs::rename(&root, &aside).map_err(located)?;
     std::fs::remove_dir_all(&aside).map_err(located)
 }
 
-fn hidden(name: &RelPath) -> Result<RelPath> {
-    let mut short = name.as_str();
-    while short.len() > 150 {
-        short = short.get(..short.len() - 1).or_else(|| short.get(..short.len() - 4)).unwrap_or("long");
-    }
-    RelPath::parse(&format!(".{short}.{}", uuid::Uuid::new_v4()))
+/// The last part of a path.
+pub(super) fn name_of(path: &Path) -> Result<RelPath> {
+    RelPath::parse(path.file_name().and_then(|name| name.to_str()).unwrap_or_default())
 }
 
 /// Makes the data set importable: `from folder import dataset`.

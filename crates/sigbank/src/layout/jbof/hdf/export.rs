@@ -5,13 +5,13 @@ use super::{attrs, types};
 use crate::error::{Error, Result};
 use crate::layout::jbof::documents::{self, FILENAME, ITEMFORMAT, KEPT};
 use crate::layout::jbof::value::Value as Elements;
-use crate::layout::jbof::{ArrayEntry, Dataset, Item};
+use crate::layout::jbof::{ArrayEntry, Dataset, Item, litter};
 use crate::store::zeroed;
 use hdf5_pure::{AttrValue, DatasetBuilder, Datatype, FileAccessProperties, FileBuilder, SyncPolicy};
 use serde_json::{Map, Value};
 use sigbank_format::array::Format;
 use sigbank_format::model::{ByteOrder, DType};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of elements that are held at once, but for a longer array.
 const BATCH: u64 = 256 << 20;
@@ -49,7 +49,13 @@ pub(super) fn export_in(dataset: &Dataset, to: &Path, batch: u64) -> Result<()> 
     if to.is_dir() {
         return Err(Error::already_exists("a directory is here").at(to.display()).remedy("choose another name for the file"));
     }
-    let staged = beside(&to)?;
+    if let Some(above) = to.parent().filter(|above| !above.is_dir()) {
+        return Err(Error::not_found("there is no folder of this name to write the file to")
+            .at(above.display())
+            .remedy("make it first"));
+    }
+    litter::sweep(&to);
+    let staged = litter::beside(&to)?;
     let written = if bytes <= batch { at_once(dataset, root, &staged) } else { in_batches(dataset, root, &staged, batch) };
     let published = written.and_then(|()| {
         let located = |e: std::io::Error| Error::from(e).at(to.display());
@@ -59,14 +65,6 @@ pub(super) fn export_in(dataset: &Dataset, to: &Path, batch: u64) -> Result<()> 
     published.inspect_err(|_| {
         let _ = std::fs::remove_file(&staged);
     })
-}
-
-/// A name that nobody has, beside another.
-pub(super) fn beside(path: &Path) -> Result<PathBuf> {
-    match path.parent() {
-        Some(above) if path.file_name().is_some() => Ok(above.join(format!(".sigbank-{}", uuid::Uuid::new_v4()))),
-        _ => Err(Error::invalid("this is no name for a file or directory").at(path.display())),
-    }
 }
 
 type Attributes = Vec<(String, AttrValue)>;
@@ -183,6 +181,7 @@ fn in_batches(dataset: &Dataset, root: Attributes, to: &Path, batch: u64) -> Res
         Ok(file)
     })
     .map_err(located)?;
+    let _held = litter::hold(to);
     let mut pending = 0;
     for item in dataset.items()? {
         let attributes = attributes_of_item(&item)?;

@@ -1,10 +1,9 @@
 //! Making a folder of a data set that is in one file.
 
-use super::export::beside;
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::documents::{self, FILENAME, KEPT};
 use crate::layout::jbof::value::Value as Elements;
-use crate::layout::jbof::{ArrayEntry, ArrayFile, Dataset, Kept, write};
+use crate::layout::jbof::{ArrayEntry, ArrayFile, Dataset, Kept, litter, write};
 use crate::store::{LocalStore, zeroed};
 use crate::uri::RelPath;
 use serde_json::Value;
@@ -26,10 +25,11 @@ pub fn import(dataset: &Dataset, to: &Path) -> Result<Dataset> {
     if to.symlink_metadata().is_ok() {
         return Err(taken());
     }
-    let staged = beside(&to)?;
-    let name = |path: &Path| -> Result<RelPath> { RelPath::parse(path.file_name().and_then(|n| n.to_str()).unwrap_or_default()) };
+    litter::sweep(&to);
+    let staged = litter::beside(&to)?;
     let fill = || -> Result<()> {
         write::create(&staged, &documents::rendered(documents::with_words(&dataset.document_text()?)?)?, false)?;
+        let _held = litter::hold(&staged);
         let new = Dataset::open_to_write(&staged, false)?;
         for item in dataset.items()? {
             let text = documents::with_words(&item.document_text()?).map_err(|e| e.at(item.location()))?;
@@ -40,7 +40,9 @@ pub fn import(dataset: &Dataset, to: &Path) -> Result<Dataset> {
             }
         }
         let above = LocalStore::open(to.parent().unwrap_or(Path::new("/")))?;
-        above.publish_dir(&name(&staged)?, &name(&to)?).map_err(|e| if e.code() == Code::AlreadyExists { taken() } else { e })
+        above
+            .publish_dir(&write::name_of(&staged)?, &write::name_of(&to)?)
+            .map_err(|e| if e.code() == Code::AlreadyExists { taken() } else { e })
     };
     fill().inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&staged);

@@ -5,7 +5,8 @@ use super::{attrs, types};
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::{ROOT, documents, names};
 use crate::store::{
-    Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, Store, StoreFile, Version, missing, zeroed,
+    Capabilities, DirEntry, Entry, Expected, Listing, NewObject, ObjectMeta, Store, StoreFile, Version, missing, refuse_writing,
+    zeroed,
 };
 use crate::uri::RelPath;
 use bytes::Bytes;
@@ -280,12 +281,6 @@ impl HdfStore {
         };
         Ok(Content { head, body, len })
     }
-
-    fn read_only(&self, path: &RelPath) -> Error {
-        Error::read_only("an HDF5 file is not written to")
-            .at(self.locate(path))
-            .remedy("make a folder of it (in Python: hdf_to_dataset), and write to that")
-    }
 }
 
 /// Bytes of chunks that are read together where chunks are small.
@@ -364,21 +359,7 @@ impl Store for HdfStore {
             false => Ok(Vec::new()),
         }
     }
-    fn create(&self, path: &RelPath, _: &[&[u8]]) -> Result<()> {
-        Err(self.read_only(path))
-    }
-    fn write_new(&self, path: &RelPath) -> Result<Box<dyn NewObject>> {
-        Err(self.read_only(path))
-    }
-    fn replace(&self, path: &RelPath, _: &[&[u8]], _: Expected<'_>) -> Result<Version> {
-        Err(self.read_only(path))
-    }
-    fn delete(&self, path: &RelPath) -> Result<()> {
-        Err(self.read_only(path))
-    }
-    fn flush(&self, paths: &[RelPath]) -> Result<()> {
-        paths.iter().try_for_each(|path| self.find(path).map(|_| ()))
-    }
+    refuse_writing!("an HDF5 file is not written to", "make a folder of it (in Python: hdf_to_dataset), and write to that");
 }
 
 impl HdfStore {
