@@ -22,6 +22,7 @@ pub use file::{Opening, Pending, Sequential, StoreFile};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use zip::ZipStore;
+pub(crate) use zip::refuse_writing;
 
 use crate::error::{Error, Result};
 use crate::uri::RelPath;
