@@ -19,6 +19,9 @@ pub(crate) struct Args {
     dataset: String,
     #[command(flatten)]
     version: Version,
+    /// Look at what is said of every record of a signal-dataset in a bucket, which takes requests for each shard; else some records tell the fields
+    #[arg(long)]
+    all: bool,
     /// Also tell the hash of a JBOF data set, for which all files of its items are read
     #[arg(long)]
     hash: bool,
@@ -29,6 +32,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let source = args.version.source(&args.dataset)?;
+    let source = source.exact(!args.all)?.unwrap_or(source);
     let mut summary = layout::summary(&*source)?;
     if args.hash && summary.root.is_empty() {
         summary.root = source.root_digest()?;
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             summary.splits.iter().map(|s| json!({"name": s.name, "records": s.records, "units": s.units})).collect();
         let object = json!({
             "path": args.dataset, "layout": summary.layout, "storage": summary.storage, "records": summary.records(), "splits": splits,
-            "schema": text::schema(source.schema()), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
+            "schema": text::schema(source.schema()), "schema_of": source.schema_of(), "metadata": source.metadata(), "value_bytes": summary.value_bytes,
             "varying": summary.varying, "stored_bytes": summary.stored_bytes, "metadata_bytes": summary.metadata_bytes,
             "missing_units": summary.missing, "ratio": summary.ratio(), "annotations": annotations.iter().map(Value::from).collect::<Vec<_>>(),
             "further_versions": further, "root": summary.root,
@@ -74,6 +78,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             _ => field.ty.to_string(),
         };
         text::line(out, format_args!("  {:<width$} {kind}", field.name))?;
+    }
+    if let Some(n) = source.schema_of() {
+        let all = text::some(summary.records(), "record");
+        writeln!(out, "  these fields are those of {} of {all}; to look at all: sigbank info --all {}", text::count(n), args.dataset)?;
     }
     if !summary.varying.is_empty() {
         writeln!(out, "  the ratio leaves out what varies in size: {}", summary.varying.join(", "))?;

@@ -12,7 +12,10 @@ mod summary;
 pub use contents::{Contents, Entrance, Object, contents};
 pub(crate) use near::no_such_id;
 pub(crate) use source::stored_as;
-pub use source::{Collected, Figures, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read, read_stored};
+pub use source::{
+    Annotation, Annotations, Collected, Figures, OwnFields, RowSink, Source, Split, Stored, Units, Verified, fixed_lens, read,
+    read_stored,
+};
 pub use summary::{Summary, summary};
 
 use self::jbof::hdf::HdfStore;

@@ -129,11 +129,14 @@ pub struct Stored {
     pub bytes: Vec<u8>,
 }
 
+/// The values of a record by the names of its fields, see [`Source::read_own`].
+pub type OwnFields = Vec<(String, Stored)>;
+
 /// How large a dataset is, see [`Source::figures`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Bytes of the values of all fields.
-    pub value_bytes: u64,
+    /// Bytes of the values of all fields; none where not all records were looked at.
+    pub value_bytes: Option<u64>,
     /// Bytes of the objects that hold them.
     pub stored_bytes: u64,
     /// Bytes of the objects that hold what is said of each record, where there are such.
@@ -152,6 +155,22 @@ pub struct Verified {
     /// Bytes hashed.
     pub bytes: u64,
 }
+
+/// What an annotation set says of one record, see [`Source::annotations`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Annotation {
+    /// The record's id.
+    pub id: String,
+    /// What became of annotating it: `success`, `skipped` or `failed`.
+    pub status: &'static str,
+    /// The status in its producer's words.
+    pub detail_status: Option<String>,
+    /// What it says.
+    pub values: Metadata,
+}
+
+/// Annotations as they are read.
+pub type Annotations = Box<dyn Iterator<Item = Result<Annotation>> + Send>;
 
 /// A dataset that can be read. Implementations are immutable views of one committed state and safe to share among threads.
 pub trait Source: Send + Sync + std::fmt::Debug {
@@ -206,6 +225,38 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         drop(begun);
         self.read_unit(split, unit, records, fields, out)
     }
+    /// Whether a part of a unit is worth a request of its own where a request costs time; else units are fetched whole there.
+    fn parts_far_away(&self) -> bool {
+        false
+    }
+    /// About how many bytes a value of a field has that has no fixed size; none where nothing tells.
+    fn value_size(&self, field: usize) -> Option<u64> {
+        let _ = field;
+        None
+    }
+    /// Of how many records the schema was taken, where that is not all of them: others may differ, and are an error then where their
+    /// values are asked for.
+    fn schema_of(&self) -> Option<u64> {
+        None
+    }
+    /// The same dataset with the schema of all records; none where this one's is that. `cheaply`: only where finding out costs no requests, or
+    /// a record was met that does not fit.
+    ///
+    /// # Errors
+    /// Those of reading what is said of each record.
+    fn exact(&self, cheaply: bool) -> Result<Option<Arc<dyn Source>>> {
+        let _ = cheaply;
+        Ok(None)
+    }
+    /// Some records of a split, each with the fields that it has itself, whatever the schema says; none where all records have what the schema
+    /// declares, and [`read_stored`] tells all.
+    ///
+    /// # Errors
+    /// `NotFound` names an ordinal past the end; else as [`Source::read_unit`].
+    fn read_own(&self, split: &str, ordinals: &[u64]) -> Result<Option<Vec<OwnFields>>> {
+        let _ = (split, ordinals);
+        Ok(None)
+    }
     /// The ids of some records of a split, in order.
     ///
     /// # Errors
@@ -232,6 +283,23 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Err(Error::unsupported(format!("windows of a dataset of this layout ({})", self.layout()))
             .at(self.location())
             .remedy("cut recordings when they are packed: sigbank pack --window"))
+    }
+    /// The names of the sets of annotations that there are now: what was said of the records after they were stored. Nothing is kept of it: the
+    /// next call sees what came meanwhile.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged catalog.
+    fn annotation_sets(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    /// What a set says of some records of a split, one after another in order, read ahead. After an error it ends.
+    ///
+    /// # Errors
+    /// `NotFound` for a set that is not there, and for records past the last.
+    fn annotations(&self, set: &str, split: &str, ordinals: Range<u64>) -> Result<Annotations> {
+        let _ = (split, ordinals);
+        Err(Error::not_found(format!("there is no annotation set '{set}': this layout ({}) has none", self.layout()))
+            .at(self.location()))
     }
     /// Compares everything with its checksums; `progress` hears (units done, units in all) and stops the run by `false`.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified>;

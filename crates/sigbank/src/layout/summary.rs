@@ -15,8 +15,8 @@ pub struct Summary {
     pub storage: String,
     /// Each split.
     pub splits: Vec<Split>,
-    /// Bytes of the values, less those of the fields in `varying`.
-    pub value_bytes: u64,
+    /// Bytes of the values, less those of the fields in `varying`; none where not all records were looked at ([`Source::schema_of`]).
+    pub value_bytes: Option<u64>,
     /// Fields whose values vary in size and are not counted.
     pub varying: Vec<String>,
     /// Bytes of the values as they are stored: of the units (shards), or of their data objects where they have such. 0 where that is not
@@ -41,8 +41,9 @@ impl Summary {
     }
     /// How many times smaller the values are as they are stored; none where nothing is, and where no value was counted.
     pub fn ratio(&self) -> Option<f64> {
-        let known = self.stored_bytes > 0 && (self.value_bytes > 0 || self.varying.is_empty());
-        known.then(|| self.value_bytes as f64 / self.stored_bytes as f64)
+        let value_bytes = self.value_bytes?;
+        let known = self.stored_bytes > 0 && (value_bytes > 0 || self.varying.is_empty());
+        known.then(|| value_bytes as f64 / self.stored_bytes as f64)
     }
 }
 
@@ -70,7 +71,7 @@ fn looked_up(source: &dyn Source, splits: &[Split]) -> Result<(Figures, Vec<Stri
     let names = source.schema().fields.iter().zip(&lens);
     let varying = names.filter(|(_, len)| len.is_none()).map(|(f, _)| f.name.clone()).collect();
     let records: u64 = splits.iter().map(|s| s.records).sum();
-    let mut found = Figures { value_bytes: record.saturating_mul(records), ..Figures::default() };
+    let mut found = Figures { value_bytes: Some(record.saturating_mul(records)), ..Figures::default() };
     let location = source.location();
     // Far away, each look would be a request.
     let Some(folder) = local_path(&location) else { return Ok((found, varying)) };

@@ -8,6 +8,7 @@ mod damage;
 mod gc;
 mod golden;
 mod live;
+mod open_requests;
 mod publishing;
 mod races;
 mod reading;

@@ -4,6 +4,7 @@
 //! swapping, so that sets which are published at once do not lose each other. A set covers every record of the snapshot, and a name is
 //! given once.
 
+mod ahead;
 mod documents;
 mod publish;
 mod reach;
@@ -354,10 +355,9 @@ impl AnnotationSet {
         read().map_err(|e| e.within(format!("annotation {ordinal}")).at(inner.objects.locate(&shard.object.path)))
     }
 
-    /// All rows in order; an error is handed out in the row's place.
+    /// All rows in order, read ahead; an error is handed out in the row's place, and ends it.
     pub fn rows(&self) -> impl Iterator<Item = Result<AnnotationRow>> + use<> {
-        let set = self.clone();
-        (0..self.len()).map(move |ordinal| set.row(ordinal))
+        self.rows_of(0..self.len())
     }
 
     /// How many rows have each status that occurs. All rows are read.

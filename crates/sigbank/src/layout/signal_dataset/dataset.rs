@@ -2,7 +2,7 @@
 
 use super::batches::Batches;
 use super::digest::Digest;
-use super::documents::{Page, ROOT, Root, Shard, Snapshot};
+use super::documents::{Page, PageRef, ROOT, Root, Shard, Snapshot};
 use super::mounts;
 use super::objects::{Objects, document};
 use super::read::{Stored, StoredRecord};
@@ -135,6 +135,30 @@ impl Dataset {
         let shards = Shards::new(options.max_open_shards);
         let (pages, reading) = (Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Inner { objects, options, root, root_digest, snapshot, version, pages, reading, shards })))
+    }
+
+    /// Shards of other objects beside this dataset, to be read as records are: those of an annotation set. Nothing names this dataset.
+    pub(super) fn of_shards(&self, shards: Vec<Shard>) -> Self {
+        let Inner { objects, options, root, root_digest, version, snapshot, .. } = self.inner();
+        let record_count = shards.iter().fold(0, |all: u64, shard| all.saturating_add(shard.record_count));
+        let (shard_count, page) = (shards.len() as u64, Page { first_ordinal: 0, record_count, shards });
+        let stored_bytes = page.stored_bytes();
+        let object = root.snapshot.clone();
+        let manifests = vec![PageRef { first_ordinal: 0, record_count, shard_count, stored_bytes, object }];
+        let snapshot_id = snapshot.snapshot_id.clone();
+        let snapshot = Snapshot { snapshot_id, record_count, shard_count, stored_bytes, manifests };
+        Self(Arc::new(Inner {
+            objects: Objects::reaching(Arc::clone(&objects.store), options.elsewhere.clone()),
+            options: options.clone(),
+            root: root.clone(),
+            root_digest: *root_digest,
+            snapshot,
+            version: version.clone(),
+            // The only page: it is never let go of.
+            pages: Mutex::new(vec![(0, Arc::new(page))]),
+            reading: Mutex::default(),
+            shards: Shards::new(options.max_open_shards),
+        }))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -297,6 +321,15 @@ impl Dataset {
     /// Reads any records (or what is said of them) ahead, in the order of `ordinals`, as [`Dataset::batches`].
     pub fn batches_of<T: Stored>(&self, ordinals: Arc<[u64]>) -> Batches<T> {
         Batches::new(self.clone(), super::batches::Ordinals::List(ordinals))
+    }
+
+    /// Whether all these records are there.
+    pub(super) fn reaches(&self, range: &Range<u64>) -> Result<()> {
+        if range.end <= self.len() {
+            return Ok(());
+        }
+        let what = format!("there is no record {}: the dataset has {}", range.end - 1, self.len());
+        Err(Error::not_found(what).at(self.location()))
     }
 
     /// The records at `ordinals`, in that order, repeated ones included. Nothing is read.

@@ -64,6 +64,7 @@ mod objects;
 mod payload;
 mod publish;
 mod read;
+mod schema;
 mod shard_write;
 mod shards;
 mod source;

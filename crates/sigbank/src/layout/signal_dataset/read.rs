@@ -235,6 +235,23 @@ impl Dataset {
         rows.into_iter().map(|row| row.ok_or_else(gone)).collect()
     }
 
+    /// Hands out the records at `ordinals` by their places there, run by run in stored order as they are read, so that not all are held at
+    /// once. Further runs are on their way meanwhile where a request costs time.
+    pub(super) fn each<T: Stored>(&self, ordinals: &[u64], mut take: impl FnMut(usize, T) -> Result<()>) -> Result<()> {
+        let inner = self.inner();
+        let runs = self.plan::<T>(ordinals)?;
+        let flight = Flight { runs: &runs, state: Mutex::default() };
+        inner.shards.with_scratch(|scratch| {
+            while let Some((run, pending)) = flight.next() {
+                let bytes = pending.map(|pending| fetched(run, pending)).transpose()?;
+                let got = read_run::<T>(run, bytes, scratch, &inner.options, ordinals)?;
+                flight.landed(run);
+                got.into_iter().try_for_each(|(row, record)| take(row, record))?;
+            }
+            Ok(())
+        })
+    }
+
     /// Opens the shards of some places, together where that costs requests.
     fn open_together<T: Stored>(&self, places: &[super::dataset::Located]) -> Result<Vec<Arc<OpenShard>>> {
         let inner = self.inner();

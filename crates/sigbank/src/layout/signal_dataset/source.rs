@@ -3,15 +3,18 @@
 use super::dataset::Dataset;
 use super::ids::IdIndex;
 use super::read::StoredRecord;
-use super::{Place, RecordMetadata};
+use super::schema::Seen;
+use super::{AnnotationRow, Place};
 use crate::error::{Error, Result};
-use crate::layout::{Figures, RowSink, Source, Split, Units, Verified};
-use serde_json::{Value, json};
-use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
-use sigbank_format::record::signal::{Axis, FieldMetadata, encode_metadata};
+use crate::layout::{Annotation, Annotations, Figures, OwnFields, RowSink, Source, Split, Stored, Units, Verified};
+use serde_json::Value;
+use sigbank_format::model::json::Json;
+use sigbank_format::model::{FieldType, Metadata, Schema};
+use sigbank_format::record::signal::FieldMetadata;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The one split.
@@ -23,147 +26,85 @@ const SPLIT: &str = "all";
 /// the samples' bytes, of varying length and none where a record lacks it, placed with their type ([`RowSink::place_ragged`]); its metadata
 /// tells `ragged`, and the dtype where that is the same.
 /// Metadata of a field: `axes` where all records agree (with coordinates), else their names, and what the producer says where all agree.
+///
+/// What fields there are is taken from some records, so that opening costs the same however many there are; [`Source::exact`] looks at all.
+/// Until then a record that does not fit is an `Unsupported` error that names it and the field.
 #[derive(Debug, Clone)]
 pub struct SignalSource {
     dataset: Dataset,
     metadata: Metadata,
-    schema: Schema,
+    seen: Arc<Seen>,
+    /// What clones of it have found out.
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The fields of all records.
+    all: OnceLock<Arc<Seen>>,
+    /// Whether a record was met that does not fit those looked at.
+    strayed: AtomicBool,
+    units: OnceLock<Numbered>,
+    ids: OnceLock<IdIndex>,
+}
+
+/// The units.
+#[derive(Debug)]
+struct Numbered {
     units: Arc<Units>,
-    /// Bytes of all records' samples.
-    value_bytes: u64,
-    /// The manifest page of each unit, by the first unit of each page.
+    /// The first unit of each manifest page.
     pages: Vec<usize>,
-    /// Which records have which id, once that was asked for.
-    ids: Arc<OnceLock<IdIndex>>,
 }
 
-/// What all records so far say of a field.
-struct Common {
-    records: u64,
-    dtype: Option<DType>,
-    shape: Option<Vec<usize>>,
-    axes: Option<Vec<Axis>>,
-    names: Option<Vec<String>>,
-    metadata: Option<sigbank_format::model::json::Json>,
-}
-
-impl Common {
-    fn new(field: &FieldMetadata) -> Self {
-        Self {
-            records: 0,
-            dtype: Some(field.dtype.clone()),
-            shape: Some(field.shape.clone()),
-            axes: Some(field.axes.clone()),
-            names: Some(names(field)),
-            metadata: Some(field.metadata.clone()),
-        }
-    }
-    fn add(&mut self, field: &FieldMetadata) {
-        self.records += 1;
-        self.dtype.take_if(|dtype| *dtype != field.dtype);
-        self.shape.take_if(|shape| *shape != field.shape);
-        self.axes.take_if(|axes| *axes != field.axes);
-        if self.axes.is_none() {
-            self.names.take_if(|these| *these != names(field));
-        }
-        self.metadata.take_if(|metadata| *metadata != field.metadata);
-    }
-    fn field(self, name: String, records: u64) -> Result<Field> {
-        let mut metadata = Metadata::new();
-        let everywhere = self.records == records;
-        if let Some(axes) = &self.axes {
-            metadata.insert("axes".into(), axes_value(axes)?);
-        } else if let Some(names) = self.names {
-            metadata.insert("axes".into(), names.into_iter().map(|name| json!({ "name": name })).collect());
-        }
-        if let Some(said) = self.metadata.filter(|said| said.as_str() != "{}") {
-            metadata.insert("metadata".into(), said.to_value()?);
-        }
-        let ty = match (self.dtype, self.shape) {
-            (Some(dtype), Some(shape)) if everywhere => FieldType::Array { dtype, shape },
-            (dtype, _) => {
-                metadata.insert("ragged".into(), true.into());
-                if let Some(dtype) = dtype {
-                    metadata.insert("dtype".into(), dtype.name().into());
-                }
-                FieldType::Bytes { len: None }
-            }
-        };
-        Ok(Field { name, ty, metadata })
-    }
-}
-
-fn names(field: &FieldMetadata) -> Vec<String> {
-    field.axes.iter().map(|axis| axis.name.clone()).collect()
-}
-
-/// The axes as JSON, as the metadata documents have them.
-fn axes_value(axes: &[Axis]) -> Result<Value> {
-    let mut alone: Vec<Axis> = axes.to_vec();
-    let mut references = Vec::new();
-    // A reference to another field does not resolve here.
-    for axis in &mut alone {
-        references.push(axis.coordinate.as_mut().and_then(|coordinate| coordinate.reference.take()));
-    }
-    let shape = alone.iter().map(|axis| axis.length as usize).collect();
-    let field = FieldMetadata { axes: alone, ..FieldMetadata::new("x", "uint8".parse()?, shape) };
-    let document = encode_metadata(&RecordMetadata::new("x", vec![field]), &super::ResourcePolicy::default())?;
-    let json = sigbank_format::model::json::Json::parse(&document, &Default::default())?;
-    let mut axes = json.to_value()?.pointer_mut("/fields/x/axes").map(Value::take).unwrap_or_default();
-    for (axis, reference) in axes.as_array_mut().into_iter().flatten().zip(references) {
-        if let (Some(coordinate), Some(reference)) = (axis.pointer_mut("/coordinate/reference"), reference) {
-            *coordinate = reference.into();
-        }
-    }
-    Ok(axes)
+fn object(json: &Json) -> Result<Metadata> {
+    Ok(match json.to_value()? {
+        Value::Object(members) => members,
+        _ => Metadata::new(),
+    })
 }
 
 impl SignalSource {
     pub(super) fn new(dataset: Dataset) -> Result<Self> {
-        let mut fields: Vec<(String, Common)> = Vec::new();
-        let mut value_bytes = 0u64;
-        for batch in dataset.metadata_batches(0..dataset.len()) {
-            for record in batch? {
-                for field in &record.fields {
-                    let elements = field.shape.iter().fold(field.dtype.itemsize() as u64, |all, &n| all.saturating_mul(n as u64));
-                    value_bytes = value_bytes.saturating_add(elements);
-                    let at = match fields.binary_search_by(|(name, _)| name.as_str().cmp(&field.name)) {
-                        Ok(at) => at,
-                        Err(at) => {
-                            fields.insert(at, (field.name.clone(), Common::new(field)));
-                            at
-                        }
-                    };
-                    if let Some((_, common)) = fields.get_mut(at) {
-                        common.add(field);
-                    }
-                }
-            }
+        let seen = Arc::new(Seen::some(&dataset)?);
+        let shared = Arc::<Shared>::default();
+        if seen.records == dataset.len() {
+            shared.all.get_or_init(|| Arc::clone(&seen));
         }
-        let fields = fields.into_iter().map(|(name, common)| common.field(name, dataset.len())).collect::<Result<_>>()?;
+        Ok(Self { metadata: object(dataset.metadata())?, seen, shared, dataset })
+    }
+
+    fn numbered(&self) -> Result<&Numbered> {
+        if let Some(known) = self.shared.units.get() {
+            return Ok(known);
+        }
         let (mut counts, mut pages) = (Vec::new(), Vec::new());
-        for number in 0..dataset.snapshot().manifests.len() {
+        for number in 0..self.dataset.snapshot().manifests.len() {
             pages.push(counts.len());
-            counts.extend(dataset.page(number)?.shards.iter().map(|shard| shard.record_count));
+            counts.extend(self.dataset.page(number)?.shards.iter().map(|shard| shard.record_count));
         }
-        let metadata = match dataset.metadata().to_value()? {
-            Value::Object(members) => members,
-            _ => Metadata::new(),
-        };
-        Ok(Self {
-            metadata,
-            schema: Schema { fields },
-            units: Arc::new(Units::from_counts(counts)),
-            value_bytes,
-            pages,
-            ids: Arc::default(),
-            dataset,
-        })
+        Ok(self.shared.units.get_or_init(|| Numbered { units: Arc::new(Units::from_counts(counts)), pages }))
+    }
+
+    fn no_unit(&self, unit: usize) -> Error {
+        let units = self.dataset.snapshot().shard_count;
+        Error::not_found(format!("there is no unit {unit}: the dataset has {units}")).at(self.location())
+    }
+
+    fn is_exact(&self) -> bool {
+        self.seen.records == self.dataset.len()
     }
 
     /// The dataset with all that the layout offers.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    fn ids(&self) -> Result<&IdIndex> {
+        if let Some(index) = self.shared.ids.get() {
+            return Ok(index);
+        }
+        let index = IdIndex::new(&self.dataset)?;
+        Ok(self.shared.ids.get_or_init(|| index))
     }
 
     fn known(&self, split: &str) -> Result<()> {
@@ -174,9 +115,20 @@ impl SignalSource {
     }
 
     fn put(&self, record: &StoredRecord, row: usize, fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
+        let whole = fields.len() >= self.seen.schema.fields.len();
+        if !self.is_exact()
+            && let Some(why) = self.seen.stray(record.metadata(), fields, whole)
+        {
+            self.shared.strayed.store(true, Ordering::Relaxed);
+            return Err(Error::unsupported(why)
+                .remedy("records differ: begin again, and what all of them have is looked at first (in Rust: Source::exact)"));
+        }
         for (at, &field) in fields.iter().enumerate() {
-            let Some(wanted) = self.schema.fields.get(field) else {
-                return Err(Error::invalid(format!("there is no field {field}: the schema has {}", self.schema.fields.len())));
+            let Some(wanted) = self.seen.schema.fields.get(field) else {
+                return Err(Error::invalid(format!(
+                    "there is no field {field}: the schema has {}",
+                    self.seen.schema.fields.len()
+                )));
             };
             let found = record.metadata().fields.iter().enumerate().find(|(_, f)| f.name == wanted.name);
             let samples = found.and_then(|(f, _)| record.payload().get(record.ranges().get(f)?.clone())).unwrap_or_default();
@@ -211,21 +163,23 @@ impl Source for SignalSource {
         &self.metadata
     }
     fn schema(&self) -> &Schema {
-        &self.schema
+        &self.seen.schema
     }
     fn splits(&self) -> Vec<Split> {
-        vec![Split { name: SPLIT.into(), records: self.units.records(), units: self.units.len() as u64 }]
+        vec![Split { name: SPLIT.into(), records: self.dataset.len(), units: self.dataset.snapshot().shard_count }]
     }
     fn units(&self, split: &str) -> Result<Arc<Units>> {
-        self.known(split).map(|()| Arc::clone(&self.units))
+        self.known(split)?;
+        Ok(Arc::clone(&self.numbered()?.units))
     }
     fn unit_name(&self, split: &str, unit: usize) -> Result<String> {
         self.known(split)?;
-        let page = self.pages.partition_point(|first| *first <= unit).checked_sub(1);
-        let first = page.and_then(|page| self.pages.get(page)).copied().unwrap_or_default();
+        let pages = &self.numbered()?.pages;
+        let page = pages.partition_point(|first| *first <= unit).checked_sub(1);
+        let first = page.and_then(|page| pages.get(page)).copied().unwrap_or_default();
         let shard = page.map(|page| self.dataset.page(page)).transpose()?;
         let name = shard.and_then(|page| Some(page.shards.get(unit - first)?.data.path.to_string()));
-        name.ok_or_else(|| Error::not_found(format!("there is no unit {unit}: the dataset has {}", self.units.len())))
+        name.ok_or_else(|| self.no_unit(unit))
     }
     fn unit_metadata(&self, split: &str, _unit: usize) -> Result<Metadata> {
         self.known(split).map(|()| Metadata::new())
@@ -235,39 +189,85 @@ impl Source for SignalSource {
     }
     fn read_unit(&self, split: &str, unit: usize, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
         self.known(split)?;
-        let Some(start) = self.units.start(unit) else {
-            return Err(Error::not_found(format!("there is no unit {unit}: the dataset has {}", self.units.len())));
-        };
-        // A few at a time: their payloads are held until they are copied.
-        for (rows, chunk) in records.chunks(16).enumerate() {
-            let ordinals: Vec<u64> = chunk.iter().map(|&n| start + u64::from(n)).collect();
-            let got: Vec<StoredRecord> = self.dataset.many(&ordinals, 1)?;
-            for (row, record) in got.iter().enumerate() {
-                self.put(record, rows * 16 + row, fields, out)
-                    .map_err(|e| e.within(format!("record '{}'", record.metadata().id)).at(self.location()))?;
-            }
+        let start = self.numbered()?.units.start(unit).ok_or_else(|| self.no_unit(unit))?;
+        let ordinals: Vec<u64> = records.iter().map(|&n| start + u64::from(n)).collect();
+        self.dataset.each(&ordinals, |row, record| {
+            self.put(&record, row, fields, out)
+                .map_err(|e| e.within(format!("record '{}'", record.metadata().id)).at(self.location()))
+        })
+    }
+    fn round_trip(&self) -> u64 {
+        self.dataset.store().capabilities().round_trip
+    }
+    fn parts_far_away(&self) -> bool {
+        true
+    }
+    fn value_size(&self, field: usize) -> Option<u64> {
+        self.seen.by_field.get(field)?.checked_div(self.seen.records)
+    }
+    fn schema_of(&self) -> Option<u64> {
+        (!self.is_exact()).then_some(self.seen.records)
+    }
+    fn exact(&self, cheaply: bool) -> Result<Option<Arc<dyn Source>>> {
+        let (known, strayed) = (self.shared.all.get(), self.shared.strayed.load(Ordering::Relaxed));
+        if self.is_exact() || (cheaply && known.is_none() && !strayed && self.round_trip() > 0) {
+            return Ok(None);
         }
-        Ok(())
+        let seen = match known {
+            Some(seen) => Arc::clone(seen),
+            None => {
+                let seen = Arc::new(Seen::all(&self.dataset)?);
+                Arc::clone(self.shared.all.get_or_init(|| seen))
+            }
+        };
+        Ok(Some(Arc::new(Self { seen, ..self.clone() })))
+    }
+    fn read_own(&self, split: &str, ordinals: &[u64]) -> Result<Option<Vec<OwnFields>>> {
+        self.known(split)?;
+        let own = |record: &StoredRecord| {
+            let fields = record.metadata().fields.iter().zip(record.ranges());
+            let one = |(field, range): (&FieldMetadata, &Range<usize>)| {
+                let ty = FieldType::Array { dtype: field.dtype.clone(), shape: field.shape.clone() };
+                let bytes = record.payload().get(range.clone()).unwrap_or_default().to_vec();
+                (field.name.clone(), Stored { ty: Some(ty), bytes })
+            };
+            fields.map(one).collect()
+        };
+        Ok(Some(self.dataset.read(ordinals)?.iter().map(own).collect()))
     }
     fn ids(&self, split: &str, ordinals: Range<u64>) -> Result<Vec<String>> {
         self.known(split)?;
-        super::ids::of(&self.dataset, ordinals)
+        self.dataset.reaches(&ordinals)?;
+        // Who asks for all may ask for one by its id next.
+        let index = if ordinals == (0..self.dataset.len()) { Some(self.ids()?) } else { self.shared.ids.get() };
+        match index.and_then(|index| index.range(&ordinals)) {
+            Some(ids) => Ok(ids),
+            None => super::ids::of(&self.dataset, ordinals),
+        }
     }
     fn by_id(&self, id: &str) -> Result<(String, u64)> {
-        let index = match self.ids.get() {
-            Some(index) => index,
-            None => {
-                let index = IdIndex::new(&self.dataset)?;
-                self.ids.get_or_init(|| index)
-            }
+        self.ids()?.find(&self.dataset, id).map(|ordinal| (SPLIT.into(), ordinal))
+    }
+    fn annotation_sets(&self) -> Result<Vec<String>> {
+        Ok(self.dataset.annotations()?.names().map(str::to_owned).collect())
+    }
+    fn annotations(&self, set: &str, split: &str, ordinals: Range<u64>) -> Result<Annotations> {
+        self.known(split)?;
+        self.dataset.reaches(&ordinals)?;
+        let one = |row: Result<AnnotationRow>| {
+            let row = row?;
+            let values = object(&row.values)?;
+            let (id, status) = (row.source_record_id, row.status.as_str());
+            Ok(Annotation { id, status, detail_status: row.detail_status, values })
         };
-        index.find(&self.dataset, id).map(|ordinal| (SPLIT.into(), ordinal))
+        Ok(Box::new(self.dataset.annotations()?.open(set)?.rows_of(ordinals).map(one)))
     }
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.dataset.verify(progress)
     }
     fn figures(&self) -> Result<Option<Figures>> {
-        let mut found = Figures { value_bytes: self.value_bytes, ..Figures::default() };
+        let value_bytes = self.is_exact().then_some(self.seen.value_bytes);
+        let mut found = Figures { value_bytes, ..Figures::default() };
         // A view may name an object often; it is there once.
         let mut seen = HashSet::new();
         let location = self.location();
