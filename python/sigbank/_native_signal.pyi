@@ -85,6 +85,8 @@ class SignalStore:
         """The store that an object in Python is; `retry` is (attempts, first and longest wait in seconds, jitter)."""
     def reaching(self, reach: Callable[[str], SignalStore]) -> SignalStore:
         """The same, with what finds the stores of other addresses."""
+    def containing(self, shards: Any, options: tuple[str, str, int | None]) -> SignalStore:
+        """The same, whose shards a `ShardStore` writes and reads; `options` are (the reader's, the writer's, bytes of a buffer)."""
     @property
     def root(self) -> str: ...
     @property

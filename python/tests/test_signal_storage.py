@@ -155,7 +155,7 @@ def test_a_store_that_fails_for_a_while_is_tried_again() -> None:
     assert not store.failing
     # What is wrong with the program is not tried again.
     store.failing = [AttributeError("typo"), AttributeError("typo")]
-    with pytest.raises(ours.StorageError, match="AttributeError: typo"):
+    with pytest.raises(AttributeError, match="typo"):
         ours.publish("s3://b/x", [shard], dataset_id="d", snapshot_id="v", object_store=store, retry=policy)
     assert len(store.failing) == 1
 

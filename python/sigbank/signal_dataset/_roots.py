@@ -19,6 +19,7 @@ Settings = Mapping[str, str]
 
 
 _METHODS = sorted(ObjectStore.__abstractmethods__)
+_SHARD_METHODS = ("write", "read", "read_many", "count")
 
 
 def root_path(root: str | os.PathLike[str]) -> str:
@@ -35,14 +36,18 @@ def root_path(root: str | os.PathLike[str]) -> str:
     return path
 
 
-def refuse_shard_store(shard_store: ShardStore | None) -> None:
-    """ValueError for a container of one's own, which would be ignored otherwise."""
-    if shard_store is not None and type(shard_store) is not ArrayRecordShardStore:
-        raise ValueError(
-            f"shard_store: a {type(shard_store).__name__} is not called here. Every dataset says that its shards are ArrayRecord files, and "
-            "these are written and read without Python. Leave it out; to see or change how objects are kept, give an object_store, a "
-            "class derived from ObjectStore; for files of your own call its write and read yourself"
-        )
+def own_container(shard_store: ShardStore | None) -> bool:
+    """Whether shards are written and read by Python: with a container of the program's own, not with ArrayRecord files as they are.
+
+    Raises:
+        ValueError: it has not all the methods of a `ShardStore`.
+    """
+    if shard_store is None or type(shard_store) is ArrayRecordShardStore:
+        return False
+    missing = [name for name in _SHARD_METHODS if not hasattr(shard_store, name)]
+    if missing:
+        raise ValueError(f"shard_store has no methods {', '.join(missing)}: derive its class from storage.ShardStore")
+    return True
 
 
 def object_store_at(root: str, object_store: ObjectStore | None, settings: Settings | None) -> ObjectStore:
@@ -65,21 +70,35 @@ def object_store_at(root: str, object_store: ObjectStore | None, settings: Setti
 
 def is_native(object_store: ObjectStore) -> bool:
     """Whether the native side reaches it by itself: one of this package, not a class derived from one."""
-    return isinstance(object_store, AddressObjectStore) and type(object_store).__module__.startswith(
-        f"{__package__}.storage."
-    )
+    ours = type(object_store).__module__.startswith(f"{__package__}.storage.")
+    return isinstance(object_store, AddressObjectStore) and ours and not object_store.called
 
 
 def native_store(
-    root: str, object_store: ObjectStore, *, create: bool, retry: int | RetryPolicy | None = None
+    root: str,
+    object_store: ObjectStore,
+    *,
+    create: bool,
+    retry: int | RetryPolicy | None = None,
+    shard_store: ShardStore | None = None,
+    options: StorageOptions | None = None,
 ) -> _native.SignalStore:
     """What the native side reads and writes a root with. The calls of a store in Python are tried again as `retry` says."""
-    reach = _Reach(root, object_store)
+    store = _native_objects(root, object_store, create, retry).reaching(_Reach(root, object_store))
+    if not own_container(shard_store):
+        return store
+    how = options or StorageOptions()
+    return store.containing(shard_store, (how.reader_options, how.writer_options, how.file_reader_buffer_size))
+
+
+def _native_objects(
+    root: str, object_store: ObjectStore, create: bool, retry: int | RetryPolicy | None
+) -> _native.SignalStore:
     if isinstance(object_store, AddressObjectStore) and is_native(object_store):
-        return object_store._connect(root, create=create).reaching(reach)
+        return object_store._connect(root, create=create)
     policy = RetryPolicy() if retry is None else retry_policy(retry)
     waits = (policy.attempts, float(policy.base_seconds), float(policy.max_seconds), policy.jitter)
-    return _native.SignalStore.of(object_store, root, waits).reaching(reach)
+    return _native.SignalStore.of(object_store, root, waits)
 
 
 def operation_policy(object_store: ObjectStore, retry: int | RetryPolicy | None) -> RetryPolicy:
@@ -118,7 +137,7 @@ __all__ = [
     "native_store",
     "object_store_at",
     "operation_policy",
-    "refuse_shard_store",
+    "own_container",
     "root_path",
     "told_apart",
 ]

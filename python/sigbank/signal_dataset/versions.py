@@ -98,7 +98,7 @@ def _wrap(first: Dataset, native: _native.SignalDataset) -> Dataset:
     # As the first one is, whatever it holds of its stores.
     opened = _VersionDataset.__new__(_VersionDataset)
     opened.__dict__.update(first.__dict__)
-    fresh = Dataset(native, first._options)
+    fresh = Dataset(native, first._options, first.object_store, first._shard_store)
     for name in ("_native", "snapshot_id", "metadata", "record_metadata", "_catalog"):
         setattr(opened, name, getattr(fresh, name))
     opened._first = first

@@ -1,5 +1,6 @@
 //! Errors as those of `sigbank.signal_dataset.errors`.
 
+use pyo3::exceptions::{PyNotImplementedError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -67,8 +68,28 @@ fn class_name(code: Code, during: During) -> &'static str {
     }
 }
 
+/// What a store of the program's own raised, where that says nothing of the storage: a mistake in it, or that it was interrupted.
+fn of_the_program(error: &Error) -> Option<PyErr> {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(raised) = inner.downcast_ref::<PyErr>() {
+            return Python::attach(|py| {
+                let is_told = raised.is_instance_of::<PyOSError>(py)
+                    || raised.is_instance_of::<PyValueError>(py)
+                    || raised.is_instance_of::<PyNotImplementedError>(py);
+                (!is_told).then(|| raised.clone_ref(py))
+            });
+        }
+        source = inner.source();
+    }
+    None
+}
+
 /// Raises an error of a dataset.
 pub fn raise(error: Error, during: During) -> PyErr {
+    if let Some(raised) = of_the_program(&error) {
+        return raised;
+    }
     let root_is_missing = || error.path().is_some_and(|p| p.ends_with(sigbank::layout::signal_dataset::ROOT));
     if during == During::Open && error.code() == Code::NotFound && root_is_missing() {
         return crate::errors::raise(error);

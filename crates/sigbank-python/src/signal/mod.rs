@@ -3,6 +3,7 @@
 mod annotation;
 mod classes;
 mod codec;
+mod container;
 mod dataset;
 mod errors;
 mod foreign;

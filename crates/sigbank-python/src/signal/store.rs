@@ -1,17 +1,19 @@
 //! Stores of objects: those that the core reaches by address, and those that are Python objects.
 
+use super::container::ForeignContainer;
 use super::errors::{During, raise};
 use crate::dataset::Settings;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sigbank::format::container::arrayrecord::{self, Decoder, Reader, Writer};
-use sigbank::layout::signal_dataset::{Elsewhere, Options};
+use sigbank::layout::signal_dataset::{Container, Elsewhere, Options};
 use sigbank::store::{Expected, LocalStore, Store, Version, connect, local_path};
 use sigbank::uri::RelPath;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The store that a dataset's root is in.
+#[derive(Clone)]
 #[pyclass(frozen, module = "sigbank._native")]
 pub struct SignalStore {
     pub store: Arc<dyn Store>,
@@ -19,11 +21,18 @@ pub struct SignalStore {
     pub root: String,
     /// Finds the stores of other addresses.
     reach: Option<Arc<Py<PyAny>>>,
+    /// What shards are written and read with where they are no ArrayRecord files.
+    container: Option<ForeignContainer>,
 }
 
 impl SignalStore {
-    /// The options with how other addresses are reached from here.
-    pub fn options(&self, options: Options) -> Options {
+    /// The options with how other addresses are reached from here, and shards are written and read.
+    pub fn options(&self, mut options: Options) -> Options {
+        if let Some(container) = self.container.clone() {
+            // Its methods run one at a time anyway.
+            options.threads = 1;
+            options.container = Some(Container::new(container));
+        }
         let Some(reach) = self.reach.clone() else { return options };
         let elsewhere = Elsewhere::new(move |base| {
             Python::attach(|py| {
@@ -73,19 +82,26 @@ impl SignalStore {
             })
         };
         let store = py.detach(open).map_err(|e| raise(e, During::Open))?;
-        Ok(Self { store, root: super::dataset::shown(address).to_owned(), reach: None })
+        Ok(Self { store, root: super::dataset::shown(address).to_owned(), reach: None, container: None })
     }
 
     /// The store that a Python object is, an `ObjectStore`, below a root. `retry` is (attempts, base, most seconds, jitter).
     #[staticmethod]
     fn of(object: Py<PyAny>, root: &str, retry: (u32, f64, f64, bool)) -> Self {
         let root = super::dataset::shown(root).to_owned();
-        Self { store: Arc::new(super::foreign::ForeignStore::new(object, root.clone(), retry)), root, reach: None }
+        let store = Arc::new(super::foreign::ForeignStore::new(object, root.clone(), retry));
+        Self { store, root, reach: None, container: None }
     }
 
     /// The same store, with what finds the stores of other addresses: called with the address of a bucket, or a directory.
     fn reaching(&self, reach: Py<PyAny>) -> Self {
-        Self { store: Arc::clone(&self.store), root: self.root.clone(), reach: Some(Arc::new(reach)) }
+        Self { reach: Some(Arc::new(reach)), ..self.clone() }
+    }
+
+    /// The same store, whose shards a Python object writes and reads, a `ShardStore`. `options` are (reader's, writer's, buffer size).
+    fn containing(&self, shards: Py<PyAny>, options: (String, String, Option<u64>)) -> Self {
+        let container = ForeignContainer::new(shards, self.store.location(), self.root.clone(), options);
+        Self { container: Some(container), ..self.clone() }
     }
 
     #[getter]

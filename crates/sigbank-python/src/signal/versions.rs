@@ -7,7 +7,7 @@ use super::publish::{publish_options, taken};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use sigbank::layout::signal_dataset::versions::{self, ShardCount};
-use sigbank::layout::signal_dataset::{Place, Version, VersionPublication, VersionRef, Which, publish_version};
+use sigbank::layout::signal_dataset::{Options, Place, Version, VersionPublication, VersionRef, Which, publish_version};
 
 fn which(text: &str) -> PyResult<Which> {
     text.parse().map_err(pyo3::exceptions::PyValueError::new_err)
@@ -71,6 +71,8 @@ pub fn signal_publish_version(
     compat: bool,
 ) -> PyResult<SignalDataset> {
     let options = publish_options(options, publication, compat)?;
+    let container = dataset.dataset.options().container.clone();
+    let options = Options { elsewhere: dataset.dataset.options().elsewhere.clone(), container, ..options };
     let shards = shards.try_iter()?.map(|shard| taken(&dataset.root, &shard?)).collect::<PyResult<Vec<_>>>()?;
     let publish = |e| raise(e, During::Publish);
     let what = VersionPublication {

@@ -69,7 +69,7 @@ pub fn signal_write_shard(
     attempt: u64,
     options: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Written> {
-    let options = self::options(options)?;
+    let options = store.options(self::options(options)?);
     let records = Handed::new(records, |item| record(item)?.into_record())?;
     let raising = records.raising(During::WriteShard);
     let written = py.detach(|| write_shard(&*store.store, records, work_id, attempt, &options));

@@ -14,7 +14,6 @@ from .._roots import (
     native_store,
     object_store_at,
     operation_policy,
-    refuse_shard_store,
     root_path,
     told_apart,
 )
@@ -48,6 +47,7 @@ def publish(
         expected_work_ids: the work ids that must be there, and no others.
         metadata: whatever is to be said of the dataset.
         object_store: the store that the root is in, where that is not to be found by its address.
+        shard_store: what wrote the shards, where they are no ArrayRecord files; see `storage.ShardStore`.
         storage_options: how to read and write (`StorageOptions`), or the settings of the storage service by name; `options` are
             the former beside the latter.
         compat: leave out the checksums that references get otherwise, so that the reference package can complete an interrupted
@@ -59,13 +59,12 @@ def publish(
     """
     path, given = root_path(root), list(shards)
     options, settings = told_apart(storage_options, options)
-    refuse_shard_store(shard_store)
     objects = object_store_at(path, object_store, settings)
     expected = None if expected_work_ids is None else list(expected_work_ids)
     native = retrying(
         operation_policy(objects, retry),
         lambda: _native.signal_publish(
-            native_store(path, objects, create=True, retry=retry),
+            native_store(path, objects, create=True, retry=retry, shard_store=shard_store, options=options),
             given,
             dataset_id,
             snapshot_id,

@@ -14,7 +14,6 @@ from .._roots import (
     ShardStore,
     native_store,
     object_store_at,
-    refuse_shard_store,
     root_path,
     told_apart,
 )
@@ -183,6 +182,7 @@ def open(
         root: its directory, or an address such as s3://bucket/prefix.
         object_store: the store that it is in, where that is not to be found by its address.
         options: how to read.
+        shard_store: what reads the shards, where they are no ArrayRecord files; see `storage.ShardStore`.
         storage_options: the settings of the storage service, by name. They are pickled with the dataset: credentials are better
             given by the environment.
         version: a further version, see `versions.at`; None for what every reader sees.
@@ -193,9 +193,9 @@ def open(
     """
     path = root_path(root)
     read_options, settings = told_apart(storage_options, options)
-    refuse_shard_store(shard_store)
     objects = object_store_at(path, object_store, settings)
-    native = _native.SignalDataset.open(native_store(path, objects, create=False), read_options)
+    store = native_store(path, objects, create=False, shard_store=shard_store, options=read_options)
+    native = _native.SignalDataset.open(store, read_options)
     dataset = Dataset(native, read_options, objects, shard_store)
     if version is None:
         return dataset

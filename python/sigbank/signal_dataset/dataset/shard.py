@@ -15,7 +15,6 @@ from .._roots import (
     native_store,
     object_store_at,
     operation_policy,
-    refuse_shard_store,
     root_path,
 )
 from ..policy import RetryPolicy, StorageOptions
@@ -45,6 +44,7 @@ def write_shard(
         work_id: which part of the work this is; each worker has its own.
         attempt: which try at it. `publish` takes the highest.
         object_store: the store that the root is in, where that is not to be found by its address.
+        shard_store: what writes the shards, where they are to be no ArrayRecord files; see `storage.ShardStore`.
         storage_options: the settings of the storage service, by name.
         retry: how often storage that fails is tried again. Records that can be iterated but once are not tried again.
 
@@ -57,7 +57,6 @@ def write_shard(
     if not work_id:
         raise ValueError("shard URIs and work_id must be non-empty")
     path = root_path(root)
-    refuse_shard_store(shard_store)
     objects = object_store_at(path, object_store, storage_options)
     policy = operation_policy(objects, retry)
     if iter(records) is records:
@@ -65,7 +64,11 @@ def write_shard(
     data, metadata, count, data_bytes, metadata_bytes, digests = retrying(
         policy,
         lambda: _native.signal_write_shard(
-            records, native_store(path, objects, create=True, retry=retry), work_id, attempt, options
+            records,
+            native_store(path, objects, create=True, retry=retry, shard_store=shard_store, options=options),
+            work_id,
+            attempt,
+            options,
         ),
     )
     shard = PublishedShard(data, metadata, work_id, attempt, count, data_bytes, metadata_bytes)

@@ -68,10 +68,11 @@ class DatasetView(Sequence[Record]):
             PublicationCollisionError: (a FileExistsError) another publication stands there.
         """
         path, objects, options = self._destination(destination, storage_options)
+        shards = self.dataset._shard_store
         native = retrying(
             operation_policy(objects, retry),
             lambda: self._native.publish(
-                native_store(path, objects, create=True, retry=retry),
+                native_store(path, objects, create=True, retry=retry, shard_store=shards, options=options),
                 dataset_id,
                 snapshot_id,
                 options,
@@ -79,7 +80,7 @@ class DatasetView(Sequence[Record]):
                 compat,
             ),
         )
-        return Dataset(native, options, objects)
+        return Dataset(native, options, objects, shards)
 
     def materialize(
         self,
@@ -99,10 +100,11 @@ class DatasetView(Sequence[Record]):
         """
         whole_number("records_per_shard", records_per_shard, 1, "a positive integer")
         path, objects, options = self._destination(destination, storage_options)
+        shards = self.dataset._shard_store
         native = retrying(
             operation_policy(objects, retry),
             lambda: self._native.materialize(
-                native_store(path, objects, create=True, retry=retry),
+                native_store(path, objects, create=True, retry=retry, shard_store=shards, options=options),
                 dataset_id,
                 snapshot_id,
                 records_per_shard,
@@ -110,7 +112,7 @@ class DatasetView(Sequence[Record]):
                 compat,
             ),
         )
-        return Dataset(native, options, objects)
+        return Dataset(native, options, objects, shards)
 
     def _destination(
         self, destination: str | PathLike[str], settings: Settings | None

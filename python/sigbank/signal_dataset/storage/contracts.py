@@ -82,11 +82,16 @@ class ObjectDownloader(Protocol):
 
 
 class ShardStore(ABC):
-    """A container of many records in one file, by their number. `ArrayRecordShardStore` is what datasets have."""
+    """A container of many records in one file, by their number. `ArrayRecordShardStore` is what datasets have; given as `shard_store`, a
+    class of one's own writes and reads the shards of records and annotations in its place.
+
+    Everything else stays the same, also that documents call the shards ArrayRecord files: only who gives such a `shard_store` reads the
+    records, and `sigbank.open` and the command line do not. Methods may be called by other threads than the one that reads, also by several at once.
+    """
 
     @abstractmethod
     def write(self, path: Path, records: Iterable[bytes], *, options: str) -> int:
-        """Write a local file of some records; gives how many there were."""
+        """Write a new local file of some records, which can be iterated once; gives how many there were."""
 
     @abstractmethod
     def read(

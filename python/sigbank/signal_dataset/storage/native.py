@@ -24,6 +24,11 @@ class AddressObjectStore(ObjectStore):
         self._options = {str(name): str(value) for name, value in (options or {}).items()}
         self._open: dict[tuple[str, bool], _native.SignalStore] = {}
 
+    @property
+    def called(self) -> bool:
+        """Whether requests are made in Python, by a client of the program's own."""
+        return False
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}=…' for name in sorted(self._options))})"
 
@@ -61,6 +66,11 @@ class AddressObjectStore(ObjectStore):
         store, key = self._at(uri)
         return store.read(key)
 
+    def read_range(self, uri: str, start: int, stop: int) -> bytes:
+        """The bytes of an object from `start` to before `stop`."""
+        store, key = self._at(uri)
+        return store.read_range(key, start, stop)
+
     def download_to_fileobj(self, uri: str, stream: IO[bytes], *, generation: int | None = None) -> None:
         """Copy an object into an open file, some MiB at a time."""
         size, (store, key) = self.info(uri, generation=generation).size, self._at(uri)
@@ -77,11 +87,11 @@ class AddressObjectStore(ObjectStore):
 
     def create(self, uri: str, data: bytes, *, content_type: str) -> None:
         store, key = self._at(uri, create=True)
-        store.create(key, data)
+        store.create(key, data, **self._labels(content_type))
 
     def create_file(self, uri: str, path: Path, *, content_type: str) -> None:
         store, key = self._at(uri, create=True)
-        store.create_file(key, path)
+        store.create_file(key, path, **self._labels(content_type))
 
     def compare_and_swap(self, uri: str, data: bytes, *, expected_generation: int | None, content_type: str) -> None:
         store, key = self._at(uri, create=True)
@@ -90,7 +100,7 @@ class AddressObjectStore(ObjectStore):
             expected = self._version(store, key)
             if _token(expected) != expected_generation:
                 raise PublicationCollisionError(uri)
-        store.compare_and_swap(key, data, expected)
+        store.compare_and_swap(key, data, expected, **self._labels(content_type))
 
     def list(self, prefix_uri: str) -> list[str]:
         """The addresses of the objects that begin with an address, sorted."""
@@ -98,6 +108,10 @@ class AddressObjectStore(ObjectStore):
         store, directory = self._at(prefix_uri.rstrip("/"))[0], key.rpartition("/")[0]
         found = [f"{base}/{name}" for name in store.list(directory or None)]
         return sorted(uri for uri in found if uri.startswith(prefix_uri))
+
+    def _labels(self, content_type: str) -> dict[str, str]:
+        """What a store is told of an object beside its bytes."""
+        return {}
 
     @staticmethod
     def _version(store: _native.SignalStore, key: str) -> str:

@@ -341,12 +341,18 @@ impl AnnotationSet {
             shard.and_then(|at| self.root.shards.get(at)).filter(|shard| ordinal - shard.first_ordinal < shard.record_count);
         let shard = shard.ok_or_else(missing)?;
         let inner = self.dataset.inner();
-        let open = inner.shards.get(&inner.objects, &shard.object, Some(shard.record_count))?;
-        let read = || -> Result<AnnotationRow> {
+        let at = ordinal - shard.first_ordinal;
+        let stored = || -> Result<StoredRecord> {
+            if let Some(container) = &inner.options.container {
+                return container.one(&inner.objects, &shard.object, at, &inner.options);
+            }
+            let open = inner.shards.get(&inner.objects, &shard.object, Some(shard.record_count))?;
             let mut bytes = Vec::new();
-            let at = ordinal - shard.first_ordinal;
             inner.shards.with_scratch(|scratch| scratch.decoder.read(&open.reader, at, &mut bytes))?;
-            let row = AnnotationRow::from_record(StoredRecord::from_bytes(bytes, &inner.options)?)?;
+            StoredRecord::from_bytes(bytes, &inner.options)
+        };
+        let read = || -> Result<AnnotationRow> {
+            let row = AnnotationRow::from_record(stored()?)?;
             if row.source_index != ordinal {
                 return Err(Error::corrupt(format!("the row says that it is of record {}", row.source_index)));
             }

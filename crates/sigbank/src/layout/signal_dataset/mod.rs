@@ -52,6 +52,7 @@
 
 mod annotations;
 mod batches;
+mod container;
 mod contents;
 mod dataset;
 mod digest;
@@ -79,6 +80,7 @@ pub use annotations::{
     publish_annotation_shards, publish_annotations, write_annotation_shard,
 };
 pub use batches::Batches;
+pub use container::{Container, ShardContainer};
 pub(in crate::layout) use contents::contents;
 pub use contents::{hold_catalog, missing_entrances};
 pub use dataset::{Dataset, ReadInstruction};
@@ -143,6 +145,8 @@ pub struct Options {
     pub read_ahead_bytes: usize,
     /// How the stores of other addresses are reached, at which the shards of a published view may be.
     pub elsewhere: Elsewhere,
+    /// What shards are written and read with where they are no ArrayRecord files: only programs that have it too read those.
+    pub container: Option<Container>,
 }
 
 impl Default for Options {
@@ -162,6 +166,7 @@ impl Default for Options {
             max_open_shards: 64,
             read_ahead_bytes: 24 << 20,
             elsewhere: Elsewhere::default(),
+            container: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::store::{StorageOptions, Store, StoreFile, connect};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::model::json::Limits;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,12 @@ pub(super) struct Objects {
     elsewhere: Elsewhere,
     /// Each bucket elsewhere that was needed, and the local disk as `/`.
     reached: Mutex<HashMap<String, Arc<dyn Store>>>,
+    /// Objects that were found to be as long as their references say, by [`Objects::size_is_right`].
+    sized: Mutex<HashSet<Place>>,
 }
+
+/// So many objects are kept in mind.
+const SIZED: usize = 10_000;
 
 /// How the stores of other addresses are reached.
 #[derive(Clone)]
@@ -65,7 +70,7 @@ impl Objects {
     }
 
     pub(super) fn reaching(store: Arc<dyn Store>, elsewhere: Elsewhere) -> Self {
-        Self { store, elsewhere, reached: Mutex::default() }
+        Self { store, elsewhere, reached: Mutex::default(), sized: Mutex::default() }
     }
 
     /// The object's name as people know it.
@@ -100,12 +105,28 @@ impl Objects {
             Place::Inside(path) => self.store.open_known(path, size, digest),
             Place::Elsewhere(text) => self.elsewhere(text).and_then(|(store, path)| store.open_known(&path, size, digest)),
         };
-        let file = opened.map_err(|e| match e.code() {
-            Code::NotFound => e.remedy("the dataset names this object, but it is gone: restore it from a copy"),
-            _ => e,
-        })?;
+        let file = opened.map_err(gone_object)?;
         same_size(reference, file.size()).map_err(|e| e.at(self.locate(&reference.path)))?;
         Ok(file)
+    }
+
+    /// Whether an object that is read by another is as long as its reference says; asked for once.
+    pub(super) fn size_is_right(&self, reference: &Reference) -> Result<()> {
+        let sized = || self.sized.lock().unwrap_or_else(PoisonError::into_inner);
+        if sized().contains(&reference.path) {
+            return Ok(());
+        }
+        let found = match &reference.path {
+            Place::Inside(path) => self.store.head(path),
+            Place::Elsewhere(text) => self.elsewhere(text).and_then(|(store, path)| store.head(&path)),
+        };
+        same_size(reference, found.map_err(gone_object)?.size).map_err(|e| e.at(self.locate(&reference.path)))?;
+        let mut sized = sized();
+        if sized.len() >= SIZED {
+            sized.clear();
+        }
+        sized.insert(reference.path.clone());
+        Ok(())
     }
 
     fn elsewhere(&self, text: &str) -> Result<(Arc<dyn Store>, RelPath)> {
@@ -157,6 +178,13 @@ pub(super) fn document(store: &dyn Store, path: &RelPath, limits: &Limits) -> Re
         Code::Limit => e.within("max_document_bytes"),
         _ => e,
     })
+}
+
+fn gone_object(e: Error) -> Error {
+    match e.code() {
+        Code::NotFound => e.remedy("the dataset names this object, but it is gone: restore it from a copy"),
+        _ => e,
+    }
 }
 
 fn same_size(reference: &Reference, found: u64) -> Result<()> {

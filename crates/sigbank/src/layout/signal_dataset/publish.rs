@@ -148,8 +148,10 @@ pub(super) fn checked(objects: &Objects, reference: &Reference, records: Option<
         let message = format!("the worker wrote {} bytes, but {found} are there", reference.stored_bytes);
         return Err(located(Error::invalid(message).remedy("write the shard again with a higher attempt")));
     }
-    if records.is_some() {
-        open_shard(objects, reference, records)?;
+    match (&options.container, records) {
+        (Some(container), Some(records)) => container.right_count(&objects.locate(&reference.path), records)?,
+        (None, Some(_)) => drop(open_shard(objects, reference, records)?),
+        (_, None) => {}
     }
     let sha256 = match reference.sha256 {
         _ if options.compat => None,

@@ -188,6 +188,10 @@ impl Dataset {
         let found = self.locate(ordinal)?;
         let reference = T::object(found.shard());
         let inner = self.inner();
+        if let Some(container) = &inner.options.container {
+            let read = container.one(&inner.objects, reference, found.physical, &inner.options);
+            return read.map_err(|e| e.within(format!("ordinal {ordinal}")));
+        }
         let shard = inner.shards.get(&inner.objects, reference, found.shard_len())?;
         let mut bytes = payload::buffer();
         let read = inner.shards.with_scratch(|scratch| scratch.decoder.read(&shard.reader, found.physical, &mut bytes));
@@ -199,6 +203,9 @@ impl Dataset {
     /// The records at `ordinals`, in that order, on at most so many threads. Where a request costs time, all are begun before the first
     /// is waited for, within [`IN_FLIGHT`].
     pub(super) fn many<T: Stored>(&self, ordinals: &[u64], threads: usize) -> Result<Vec<T>> {
+        if let Some(container) = &self.inner().options.container {
+            return container.many(self, ordinals);
+        }
         let runs = self.plan::<T>(ordinals)?;
         let bytes: u64 = runs.iter().map(|run| run.span.end - run.span.start).sum();
         let threads = threads.min(runs.len()).min((bytes / WORTH_A_THREAD) as usize + 1);
@@ -239,6 +246,9 @@ impl Dataset {
     /// once. Further runs are on their way meanwhile where a request costs time.
     pub(super) fn each<T: Stored>(&self, ordinals: &[u64], mut take: impl FnMut(usize, T) -> Result<()>) -> Result<()> {
         let inner = self.inner();
+        if let Some(container) = &inner.options.container {
+            return container.many(self, ordinals)?.into_iter().enumerate().try_for_each(|(row, record)| take(row, record));
+        }
         let runs = self.plan::<T>(ordinals)?;
         let flight = Flight { runs: &runs, state: Mutex::default() };
         inner.shards.with_scratch(|scratch| {

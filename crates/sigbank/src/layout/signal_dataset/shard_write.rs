@@ -11,7 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
 use bytes::Bytes;
-use encode::{Content, Pipeline};
+pub(super) use encode::Content;
+use encode::Pipeline;
 use sigbank_format::container::arrayrecord::{self, Decoder, Reader, Writer};
 use sigbank_format::record::signal::RecordMetadata;
 
@@ -85,6 +86,9 @@ pub fn write_shard(
 ) -> Result<PublishedShard> {
     if work_id.is_empty() {
         return Err(Error::invalid("the work id is empty: give each worker its own"));
+    }
+    if let Some(container) = &options.container {
+        return container.write_shard(store, records, work_id, attempt, options);
     }
     let paths = shard_paths(work_id, attempt)?;
     let layout = arrayrecord::Options { compression: options.compression, ..Default::default() };

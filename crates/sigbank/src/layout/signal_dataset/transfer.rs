@@ -62,7 +62,10 @@ pub fn copy_shard(
 
 fn copied(dataset: &Dataset, reference: &Reference, records: u64, store: &dyn Store, path: &RelPath) -> Result<Digest> {
     let objects = &dataset.inner().objects;
-    let file = open_shard(objects, reference, Some(records))?.file;
+    let file = match &dataset.inner().options.container {
+        Some(_) => objects.open_anew(reference)?,
+        None => open_shard(objects, reference, Some(records))?.file,
+    };
     let mut object = match store.write_new(path) {
         Err(e) if e.code() == Code::AlreadyExists => None,
         object => Some(object?),

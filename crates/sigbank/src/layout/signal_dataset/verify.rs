@@ -95,7 +95,7 @@ fn verify_page(dataset: &Dataset, page: &Page, tell: &mut dyn FnMut(Verified) ->
 
 fn verify_shard(objects: &Objects, shard: &Shard, whole: bool, options: &Options) -> Result<Verified> {
     let mut bytes = 0;
-    let mut open = |reference: &Reference| -> Result<OpenShard> {
+    let mut open = |reference: &Reference| -> Result<Option<OpenShard>> {
         let records = shard.record_indices.is_none().then_some(shard.record_count);
         if whole {
             let file = objects.open_anew(reference)?;
@@ -103,7 +103,11 @@ fn verify_shard(objects: &Objects, shard: &Shard, whole: bool, options: &Options
             same_digest(reference, found).map_err(|e| e.at(objects.locate(&reference.path)))?;
             bytes += file.size();
         }
-        open_shard(objects, reference, records)
+        match (&options.container, records) {
+            (Some(container), Some(records)) => container.right_count(&objects.locate(&reference.path), records).map(|()| None),
+            (Some(_), None) => Ok(None),
+            (None, _) => open_shard(objects, reference, records).map(Some),
+        }
     };
     let (data, words) = (open(&shard.data)?, open(&shard.metadata)?);
     let mut decoders = [Decoder::default(), Decoder::default()];
@@ -127,13 +131,18 @@ fn verify_shard(objects: &Objects, shard: &Shard, whole: bool, options: &Options
 
 fn one<T: Stored>(
     objects: &Objects,
-    open: &OpenShard,
+    open: &Option<OpenShard>,
     reference: &Reference,
     physical: u64,
     decoder: &mut Decoder,
     options: &Options,
 ) -> Result<T> {
     let read = || {
+        let open = match (open, &options.container) {
+            (Some(open), _) => open,
+            (None, Some(container)) => return container.one(objects, reference, physical, options),
+            (None, None) => return Err(gone()),
+        };
         if physical >= open.reader.len() {
             return Err(Error::corrupt(format!("the shard is said to hold it, but has {}", open.reader.len())));
         }

@@ -6,10 +6,14 @@ import configparser
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
+
+from sigbank import _native
 
 from ..._frozen import whole_number
 from ..native import AddressObjectStore
 from ..registry import ObjectStoreBackend
+from .s3_client import ClientBucket, client_errors
 
 _SINGLE_PART = 5 << 30
 
@@ -80,20 +84,37 @@ class S3ObjectStore(AddressObjectStore):
     """S3: objects are created by conditional requests, and read by ranges.
 
     Args:
-        options: where and how; by default what the environment says.
+        client: a boto3 client, which then makes every request, with its own credentials and settings; that is slower than without one,
+            where requests are made by several threads without Python. A store with a client does not pickle.
+        options: where and how; by default what the environment says. With a client, how conflicts are tried again.
+        client_error: what the client raises, where it is not boto3's.
     """
 
-    def __init__(self, client: None = None, *, options: S3Options | None = None) -> None:
-        if client is not None:
-            meta = getattr(client, "meta", None)
-            same = [f"{name}={getattr(meta, name)!r}" for name in ("endpoint_url", "region_name") if getattr(meta, name, None)]
-            raise TypeError(
-                f"client: a {type(client).__name__} is not called here, since requests are made without Python. Give "
-                f"S3Options({', '.join(same) or 'endpoint_url=..., region_name=...'}), and credentials by the environment; or derive "
-                "a class from ObjectStore that calls your client, and give that as object_store"
-            )
+    def __init__(
+        self,
+        client: Any = None,
+        *,
+        options: S3Options | None = None,
+        client_error: type[Exception] | tuple[type[Exception], ...] | None = None,
+    ) -> None:
         self._s3 = options or S3Options()
-        super().__init__(self._s3._settings())
+        self._client = client
+        self._client_errors = client_errors(client_error)
+        super().__init__(self._s3._settings() if client is None else None)
+
+    def _connect(self, root: str, *, create: bool) -> _native.SignalStore:
+        if self._client is None:
+            return super()._connect(root, create=create)
+        bucket = root.partition("://")[2].split("/")[0]
+        return cast(_native.SignalStore, ClientBucket(self._client, bucket, self._s3, self._client_errors))
+
+    def _labels(self, content_type: str) -> dict[str, str]:
+        return {} if self._client is None else {"content_type": content_type}
+
+    @property
+    def called(self) -> bool:
+        """Whether requests are made by a client of the program's own."""
+        return self._client is not None
 
     @property
     def options(self) -> S3Options:

@@ -1,6 +1,5 @@
 //! Writing sets: objects, then the set's root, then (by compare and swap) the catalog that names it.
 
-use super::super::Options;
 use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::Reference;
@@ -8,16 +7,18 @@ use super::super::guard::{Guard, renew};
 use super::super::objects::{Objects, collision, create, document, gone};
 use super::super::spool::Spool;
 use super::super::verify;
+use super::super::{Options, container};
 use super::documents::{Pointer, SetRef, SetRoot, SetShard};
 use super::{AnnotationRow, AnnotationSet, AnnotationShard, catalog, catalog_path, home, identifier, inside, same_record};
 use crate::error::{Code, Error, Result};
-use crate::store::{Expected, Store};
+use crate::store::{Expected, LocalStore, Store};
 use crate::uri::RelPath;
 use sigbank_format::container::arrayrecord::{self, Writer};
 use sigbank_format::model::json::Json;
 use sigbank_format::record::signal::encode_into;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How a set is published.
 ///
@@ -208,7 +209,13 @@ pub fn publish_annotation_shards(
             return Err(wrong(format!("its worker wrote {} bytes, but {found} are there", part.stored_bytes)));
         }
         let mut object = inside(path, part.stored_bytes);
-        let open = inner.shards.get(&inner.objects, &object, Some(count))?;
+        let file = match &inner.options.container {
+            Some(container) => {
+                container.right_count(&inner.objects.locate(&object.path), count)?;
+                inner.objects.open_anew(&object)?
+            }
+            None => Arc::clone(&inner.shards.get(&inner.objects, &object, Some(count))?.file),
+        };
         let ids = dataset.metadata_batches(next..next + count);
         let mut ids = ids.flat_map(|batch| batch.map_or_else(|e| vec![Err(e)], |all| all.into_iter().map(Ok).collect()));
         for id in &part.record_ids {
@@ -217,7 +224,7 @@ pub fn publish_annotation_shards(
                 return Err(wrong(format!("it names record '{id}', where the dataset has {record:?}")));
             }
         }
-        object.sha256 = if inner.options.compat { None } else { Some(verify::digest(&*open.file)?) };
+        object.sha256 = if inner.options.compat { None } else { Some(verify::digest(&*file)?) };
         shards.push(SetShard { first_ordinal: next, record_count: count, object });
         next += count;
     }
@@ -331,7 +338,16 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
     let (store, options) = (dataset.store(), dataset.options());
     let located = |e: Error| e.at(store.locate(&path));
     let layout = arrayrecord::Options { compression: options.compression, ..Default::default() };
-    let object = match store.write_new(&path) {
+    // What a program's own container writes is first written here.
+    let own = match &options.container {
+        Some(container) => {
+            let folder = container::folder()?;
+            Some((container, LocalStore::open(folder.path())?, folder))
+        }
+        None => None,
+    };
+    let target = own.as_ref().map_or(&**store, |(_, local, _)| local);
+    let object = match target.write_new(&path) {
         Err(e) if e.code() == Code::AlreadyExists => None,
         object => Some(object?),
     };
@@ -352,7 +368,11 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
         note(&row);
     }
     let (spool, _) = writer.finish().map_err(|e| located(e.into()))?;
-    let (named, (stored_bytes, digest)) = spool.commit().map_err(located)?;
+    let (named, (stored_bytes, digest)) = match &own {
+        None => spool.commit(),
+        Some((container, local, _)) => spool.commit().and_then(|_| container.write_object(local, &**store, &path)),
+    }
+    .map_err(located)?;
     if !named {
         let file = store.open_read(&path).map_err(gone)?;
         if (file.size(), verify::digest(&*file)?) != (stored_bytes, digest) {

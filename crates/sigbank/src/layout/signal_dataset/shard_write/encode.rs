@@ -18,15 +18,15 @@ const ON_THE_WAY: usize = 24 << 20;
 
 /// What an object holds, whatever the compression: a digest of its records.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Content(String);
+pub(in super::super) struct Content(String);
 
 impl Content {
     /// The digest of one record.
-    pub(super) fn digest(record: &[u8]) -> String {
+    pub(in super::super) fn digest(record: &[u8]) -> String {
         digest_all(&[Algorithm::Xxh128], &[record]).concat()
     }
     /// Adds the digest of the next one.
-    pub(super) fn add(&mut self, digest: &str) {
+    pub(in super::super) fn add(&mut self, digest: &str) {
         let mut hasher: Hasher = Algorithm::Xxh128.hasher();
         hasher.update(self.0.as_bytes());
         hasher.update(digest.as_bytes());
