@@ -120,3 +120,19 @@ def test_names_that_are_no_utf_8_are_an_error_and_not_a_traceback(tmp_path):
     for command in (["check", name], ["info", name], ["merge", name, name, name + b"2"]):
         said = subprocess.run([PROGRAM.encode(), *command], capture_output=True, timeout=60)
         assert said.returncode in (1, 2) and b"error:" in said.stderr and b"Traceback" not in said.stderr, said.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory as Linux counts it")
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_large_recording_is_in_memory_once_to_be_published(tmp_path, channels):
+    (tmp_path / "in").mkdir()
+    # 96 MB of float32 that compress well.
+    samples = np.zeros((24_000_000 // channels, channels), np.int16)
+    samples[::1000] = 1000
+    soundfile.write(tmp_path / "in/a.wav", samples.squeeze(), 48000, subtype="PCM_16")
+    command = [PROGRAM, "publish", tmp_path / "in", tmp_path / "out", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert json.loads(process.stdout.read())["records"] == 1
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0 and used.ru_maxrss * 1024 < 1.3 * 96e6 + (64 << 20)

@@ -29,7 +29,7 @@ mod safetensors;
 mod validate;
 
 pub use decode::{Decoded, decode, decode_metadata};
-pub use encode::{encode, encode_into, encode_metadata};
+pub use encode::{encode, encode_into, encode_metadata, encode_owned};
 pub use policy::ResourcePolicy;
 pub use validate::validate;
 

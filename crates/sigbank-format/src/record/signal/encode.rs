@@ -37,14 +37,67 @@ pub fn encode(record: &RecordMetadata, data: &[&[u8]], policy: &ResourcePolicy) 
 /// # Errors
 /// Those of [`encode`].
 pub fn encode_into(record: &RecordMetadata, data: &[&[u8]], policy: &ResourcePolicy, out: &mut Vec<u8>) -> Result<()> {
+    let Parts { header, descriptor, order, bytes } = parts(record, data, policy)?;
+    out.reserve_exact(bytes);
+    out.extend_from_slice(&header);
+    for part in order {
+        let part = part.map_or(descriptor.as_bytes(), |field| data.get(field).copied().unwrap_or_default());
+        out.extend_from_slice(part);
+    }
+    Ok(())
+}
+
+/// The bytes of a record of one field, made of its samples in their own memory: a large record is not in memory twice. See [`encode`].
+///
+/// ```
+/// use sigbank_format::record::signal::{Axis, FieldMetadata, RecordMetadata, ResourcePolicy, encode, encode_owned};
+/// let field = FieldMetadata { axes: vec![Axis::new("t", 2)], ..FieldMetadata::new("x", "int16".parse()?, vec![2]) };
+/// let (record, policy) = (RecordMetadata::new("a", vec![field]), ResourcePolicy::default());
+/// assert_eq!(encode_owned(&record, b"wxyz".to_vec(), &policy)?, encode(&record, &[b"wxyz"], &policy)?);
+/// # Ok::<(), sigbank_format::FormatError>(())
+/// ```
+///
+/// # Errors
+/// Those of [`encode`].
+pub fn encode_owned(record: &RecordMetadata, data: Vec<u8>, policy: &ResourcePolicy) -> Result<Vec<u8>> {
+    let Parts { mut header, descriptor, order, bytes } = parts(record, &[&data], policy)?;
+    let mut out = data;
+    let before = order.first() == Some(&None);
+    if before {
+        header.extend_from_slice(descriptor.as_bytes());
+    }
+    let samples = out.len();
+    out.reserve_exact(bytes - samples);
+    out.resize(samples + header.len(), 0);
+    out.copy_within(..samples, header.len());
+    out.get_mut(..header.len()).unwrap_or_default().copy_from_slice(&header);
+    if !before {
+        out.extend_from_slice(descriptor.as_bytes());
+    }
+    Ok(out)
+}
+
+/// What a record's bytes consist of.
+struct Parts {
+    /// What comes first.
+    header: Vec<u8>,
+    descriptor: String,
+    /// What follows: the descriptor, or the data of a field by its position in the record.
+    order: Vec<Option<usize>>,
+    /// All bytes.
+    bytes: usize,
+}
+
+fn parts(record: &RecordMetadata, data: &[&[u8]], policy: &ResourcePolicy) -> Result<Parts> {
     checked(record, policy, true)?;
     let place = |e: FormatError| e.within(record_name(&record.id));
     if data.len() != record.fields.len() {
         let message = format!("data of {} fields given for {}", data.len(), record.fields.len());
         return Err(place(FormatError::invalid(message)));
     }
-    let mut fields: Vec<(&FieldMetadata, &[u8])> = record.fields.iter().zip(data.iter().copied()).collect();
-    fields.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    let mut sorted: Vec<(usize, (&FieldMetadata, &[u8]))> = record.fields.iter().zip(data.iter().copied()).enumerate().collect();
+    sorted.sort_by(|a, b| a.1.0.name.cmp(&b.1.0.name));
+    let (places, fields): (Vec<usize>, Vec<(&FieldMetadata, &[u8])>) = sorted.into_iter().unzip();
     for (field, data) in &fields {
         let wrong = |message: String| place(FormatError::invalid(format!("field '{}': {message}", field.name)));
         if field.shape.is_empty() {
@@ -62,26 +115,22 @@ pub fn encode_into(record: &RecordMetadata, data: &[&[u8]], policy: &ResourcePol
         .map_err(place)?;
     readable(&descriptor, policy).map_err(place)?;
 
-    // (name, place of the dtype, shape, bytes)
+    // (name, place of the dtype, shape, bytes, which field)
     let mut tensors = Vec::with_capacity(fields.len() + 1);
-    tensors.push((Cow::Borrowed(DESCRIPTOR), super::safetensors::U8, &length[..], descriptor.as_bytes()));
-    for (i, (field, data)) in fields.iter().enumerate() {
+    tensors.push((Cow::Borrowed(DESCRIPTOR), super::safetensors::U8, &length[..], descriptor.len(), None));
+    for (i, ((field, data), place)) in fields.iter().zip(places).enumerate() {
         let rank = dtype_rank(&field.dtype).unwrap_or_default();
-        tensors.push((Cow::Owned(format!("tensor_{i:06}")), rank, &field.shape[..], *data));
+        tensors.push((Cow::Owned(format!("tensor_{i:06}")), rank, &field.shape[..], data.len(), Some(place)));
     }
     tensors.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
 
-    let start = out.len();
-    write_header(tensors.iter().map(|(name, rank, shape, data)| (name.clone(), *rank, *shape, data.len())), out);
-    let bytes = out.len() - start + tensors.iter().map(|t| t.3.len()).sum::<usize>();
-    let small = within("bytes of an encoded record", bytes as u64, "max_encoded_record_bytes", policy.max_encoded_record_bytes);
-    if let Err(e) = small {
-        out.truncate(start);
-        return Err(place(e));
-    }
-    out.reserve_exact(start + bytes - out.len());
-    tensors.iter().for_each(|tensor| out.extend_from_slice(tensor.3));
-    Ok(())
+    let mut header = Vec::new();
+    write_header(tensors.iter().map(|(name, rank, shape, len, _)| (name.clone(), *rank, *shape, *len)), &mut header);
+    let bytes = header.len() + tensors.iter().map(|t| t.3).sum::<usize>();
+    within("bytes of an encoded record", bytes as u64, "max_encoded_record_bytes", policy.max_encoded_record_bytes)
+        .map_err(place)?;
+    let order = tensors.into_iter().map(|tensor| tensor.4).collect();
+    Ok(Parts { header, descriptor, order, bytes })
 }
 
 /// The document that stands in the metadata shard for a record: compact JSON of all but its samples.
@@ -203,5 +252,27 @@ fn separated<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String
             out.push(',');
         }
         write(out, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::signal::Axis;
+
+    #[test]
+    fn samples_stay_where_they_are_whatever_comes_before_them() {
+        for dtype in ["bool", "uint8", "int8", "float16", "int64", "complex64"] {
+            let dtype: crate::model::DType = dtype.parse().unwrap();
+            let data: Vec<u8> = (0..3 * dtype.itemsize() as u8).map(|i| i & 1).collect();
+            let field = FieldMetadata { axes: vec![Axis::new("t", 3)], ..FieldMetadata::new("x", dtype, vec![3]) };
+            let (record, policy) = (RecordMetadata::new("a", vec![field]), ResourcePolicy::default());
+            let expected = encode(&record, &[&data], &policy).unwrap();
+            assert_eq!(encode_owned(&record, data.clone(), &policy).unwrap(), expected);
+            let more = encode_owned(&record, [data, vec![0]].concat(), &policy).unwrap_err();
+            assert!(more.to_string().contains("field 'x'"), "{more}");
+        }
+        let none = RecordMetadata::new("a", vec![]);
+        assert!(encode_owned(&none, vec![], &ResourcePolicy::default()).is_err());
     }
 }

@@ -13,6 +13,9 @@ use sigbank_format::model::DType;
 /// Frames of a file without a header are read in blocks of about this many bytes.
 const BLOCK: usize = 256 << 10;
 
+/// Memory is taken at once for what is said to be at most so many times as long as its file, else as it is decoded.
+const TRUSTED_RATIO: u64 = 256;
+
 enum Reader {
     Recording(Recording),
     Raw(Raw),
@@ -88,6 +91,11 @@ impl Forward {
             front: 0,
             raw: Vec::new(),
         })
+    }
+
+    /// Takes memory for so many bytes of rows at once, as far as it is there; else it comes as rows do.
+    fn expect(&mut self, bytes: usize) {
+        let _ = self.buffer.try_reserve_exact(bytes.saturating_sub(self.buffer.len()));
     }
 
     /// The rows from `start`, which is not before the last one, to `end`.
@@ -169,13 +177,34 @@ impl<'a> Records<'a> {
             None => Forward::new(candidate, item, self.plan.dtype.as_ref())?,
         };
         let row = forward.row;
-        forward.rows(start, end)?;
-        let mut data = forward.take(start, end);
         let full = usize::try_from(item.len(window)).ok().and_then(|rows| rows.checked_mul(row));
-        data.resize(full.ok_or_else(|| Error::limit("a window larger than the memory"))?, 0);
-        if item.turn {
-            data = turned(&data, row, item.together()?);
-        }
+        let full = full.ok_or_else(|| Error::limit("a window larger than the memory"))?;
+        let data = match (item.turn, window) {
+            // Put in their places as they are decoded: a recording is not in memory twice.
+            (true, None) if there_is(full) && full as u64 / TRUSTED_RATIO <= item.bytes => {
+                let (mut data, together, block) = (vec![0; full], item.together()?, forward.reader.block());
+                let mut at = start;
+                while at < end {
+                    let to = end.min(at + block);
+                    turn(forward.rows(at, to)?, row, together, at as usize, &mut data);
+                    at = to;
+                }
+                data
+            }
+            (turned, _) => {
+                if window.is_none() && full as u64 / TRUSTED_RATIO <= item.bytes {
+                    forward.expect(full);
+                }
+                forward.rows(start, end)?;
+                let mut data = forward.take(start, end);
+                data.resize(full, 0);
+                if turned {
+                    let rows = std::mem::replace(&mut data, vec![0; full]);
+                    turn(&rows, row, item.together()?, 0, &mut data);
+                }
+                data
+            }
+        };
         if last {
             forward.finish(end)?;
         } else {
@@ -207,22 +236,38 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// Rows of parts of `together` bytes with the two axes in the other order.
-fn turned(data: &[u8], row: usize, together: usize) -> Vec<u8> {
-    let mut out = Vec::with_capacity(data.len());
-    for at in (0..row).step_by(together.max(1)) {
-        for row in data.chunks_exact(row.max(1)) {
-            out.extend_from_slice(row.get(at..at + together).unwrap_or_default());
+/// Whether there is memory for so many bytes.
+fn there_is(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Puts rows, of which so many come before them, with the two axes in the other order: parts of `together` bytes of one channel lie one
+/// behind the other in `out`.
+fn turn(rows: &[u8], row: usize, together: usize, before: usize, out: &mut [u8]) {
+    let (row, together) = (row.max(1), together.max(1));
+    let channel = out.len() / (row / together).max(1);
+    for (at, out) in (0..row).step_by(together).zip(out.chunks_exact_mut(channel.max(1))) {
+        let places = out.chunks_exact_mut(together).skip(before);
+        for (place, row) in places.zip(rows.chunks_exact(row)) {
+            place.copy_from_slice(row.get(at..at + together).unwrap_or_default());
         }
     }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn two_axes_change_places() {
-        assert_eq!(super::turned(&[1, 2, 3, 4, 5, 6], 3, 1), [1, 4, 2, 5, 3, 6]);
-        assert_eq!(super::turned(&[1, 2, 3, 4, 5, 6, 7, 8], 4, 2), [1, 2, 5, 6, 3, 4, 7, 8]);
+        let turned = |rows: &[u8], row, together| {
+            let mut out = vec![0; rows.len()];
+            // In two steps, as blocks come.
+            let (first, rest) = rows.split_at(row);
+            super::turn(first, row, together, 0, &mut out);
+            super::turn(rest, row, together, 1, &mut out);
+            out
+        };
+        assert_eq!(turned(&[1, 2, 3, 4, 5, 6], 3, 1), [1, 4, 2, 5, 3, 6]);
+        assert_eq!(turned(&[1, 2, 3, 4, 5, 6, 7, 8], 4, 2), [1, 2, 5, 6, 3, 4, 7, 8]);
+        assert_eq!(turned(&[1, 2], 2, 2), [1, 2]);
     }
 }

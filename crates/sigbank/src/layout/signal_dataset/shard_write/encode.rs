@@ -6,13 +6,15 @@ use super::Record;
 use crate::error::{Error, Result};
 use sigbank_format::checksum::{Algorithm, Hasher, digest_all};
 use sigbank_format::container::arrayrecord::{self, EncodedChunk, Encoder, Writer};
-use sigbank_format::record::signal::{ResourcePolicy, encode_into, encode_metadata};
+use sigbank_format::record::signal::{ResourcePolicy, encode_into, encode_metadata, encode_owned};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of samples that a thread takes at a time, and most records.
 const BATCH: (usize, usize) = (256 << 10, 256);
+/// Samples of more bytes than this are not copied to be encoded.
+const LARGE: usize = 1 << 20;
 /// Bytes of samples that are on their way.
 const ON_THE_WAY: usize = 24 << 20;
 
@@ -54,16 +56,24 @@ impl<'a> Worker<'a> {
         Ok(Self { encoder: Encoder::new(layout)?, policy, payload: Vec::new() })
     }
 
-    fn encode(&mut self, number: u64, record: &Record, out: &mut Encoded) -> Result<()> {
-        self.payload.clear();
-        let data: Vec<&[u8]> = record.data.iter().map(|d| &d[..]).collect();
+    fn encode(&mut self, number: u64, record: Record, out: &mut Encoded) -> Result<()> {
+        let Record { metadata, mut data } = record;
         let Encoded { chunks: [samples, words], digests, bytes } = out;
         let mut encode = || -> sigbank_format::Result<()> {
-            encode_into(&record.metadata, &data, self.policy, &mut self.payload)?;
-            self.encoder.encode(&[&self.payload], samples)?;
-            let document = encode_metadata(&record.metadata, self.policy)?;
+            let large = match data.as_mut_slice() {
+                [only] if only.len() > LARGE => Some(encode_owned(&metadata, std::mem::take(only).into(), self.policy)?),
+                _ => None,
+            };
+            if large.is_none() {
+                self.payload.clear();
+                let data: Vec<&[u8]> = data.iter().map(|d| &d[..]).collect();
+                encode_into(&metadata, &data, self.policy, &mut self.payload)?;
+            }
+            let payload = large.as_ref().unwrap_or(&self.payload);
+            self.encoder.encode(&[payload], samples)?;
+            let document = encode_metadata(&metadata, self.policy)?;
             self.encoder.encode(&[&document], words)?;
-            (*digests, *bytes) = ([&self.payload, &document].map(|d| Content::digest(d)), self.payload.len() as u64);
+            (*digests, *bytes) = ([payload, &document].map(|d| Content::digest(d)), payload.len() as u64);
             Ok(())
         };
         encode().map_err(|e| Error::from(e).within(format!("record {number}")))
@@ -122,7 +132,7 @@ impl<'a> Pipeline<'a> {
             let mut worker = Worker::new(&self.layout, &self.options.resources)?;
             let mut encoded = Encoded::default();
             return records.zip(0..).try_for_each(|(record, number)| {
-                worker.encode(number, &record?, &mut encoded)?;
+                worker.encode(number, record?, &mut encoded)?;
                 self.put(&encoded)
             });
         }
@@ -138,7 +148,7 @@ impl<'a> Pipeline<'a> {
                         let job = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                         let Ok(mut job) = job else { return };
                         job.spare.resize_with(job.records.len(), Encoded::default);
-                        let mut all = job.records.iter().zip(job.first..).zip(&mut job.spare);
+                        let mut all = job.records.into_iter().zip(job.first..).zip(&mut job.spare);
                         let done = all.try_for_each(|((record, number), out)| worker.encode(number, record, out));
                         // Whoever waits may have given up.
                         let _ = job.reply.send(done.map(|()| job.spare));
