@@ -96,7 +96,7 @@ class Dataset:
         """Records by split, in the layout's order."""
     @property
     def schema(self) -> dict[str, Field]:
-        """The fields by name, in stored order."""
+        """The fields by name, in stored order. Of a signal-dataset what is said of every record is read for it, once."""
     @property
     def root_digest(self) -> str:
         """The digest that names this state of the dataset, with its algorithm: "sha256:…"."""
@@ -109,6 +109,10 @@ class Dataset:
         """The ids of all records, in order; UnsupportedError where the layout's records have none (Sedpack's)."""
     def by_id(self, id: str) -> dict[str, Any]:
         """The record of an id; KeyError for one that no record has, InvalidError for one that several have."""
+    def annotation_sets(self) -> list[str]:
+        """The names of the sets of annotations that there are now (of a signal-dataset)."""
+    def annotations(self, name: str) -> list[dict[str, Any]]:
+        """What a set says of each record, in order, as it is now: `id`, `status`, `detail_status` and `values`, a dict."""
     def windows(self, field: str, length: int, hop: int | None = None) -> Dataset:
         """Windows of a field of recordings of any length, as a dataset with the fields `field`, `item` and `start` (JBOF only)."""
     def batches(

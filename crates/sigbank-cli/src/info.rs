@@ -81,7 +81,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     if let Some(n) = source.schema_of() {
         let all = text::some(summary.records(), "record");
-        writeln!(out, "  these fields are those of {} of {all}; to look at all: sigbank info --all {}", text::count(n), args.dataset)?;
+        writeln!(
+            out,
+            "  these fields are those of {} of {all}; to look at all: sigbank info --all {}",
+            text::count(n),
+            args.dataset
+        )?;
     }
     if !summary.varying.is_empty() {
         writeln!(out, "  the ratio leaves out what varies in size: {}", summary.varying.join(", "))?;

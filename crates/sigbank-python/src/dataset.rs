@@ -1,20 +1,22 @@
 //! `sigbank.open`: a dataset whatever its layout.
 
+pub use crate::arguments::{Settings, Whole, address};
+use crate::arguments::{settings, version_text};
 use crate::errors::{missing_split, raise};
 use crate::give::{as_stored, is_absent};
 use crate::iterate::BatchIterator;
 use crate::values::descr;
 use crate::windows::Of;
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PySlice, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
 use sigbank::error::Code;
 use sigbank::format::model::FieldType;
 use sigbank::layout::signal_dataset::versions::dataset_at_version;
-use sigbank::layout::{Source, Stored};
+use sigbank::layout::{Annotation, OwnFields, Source, Stored};
 use sigbank::loader::{Options, Shuffle};
-use sigbank::store::{StorageOptions, local_path};
-use std::path::{Path, PathBuf};
+use sigbank::store::StorageOptions;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// JSON as Python objects.
@@ -42,7 +44,7 @@ pub fn open(
 ) -> PyResult<Dataset> {
     let version = version.map(version_text).transpose()?;
     let address = address(&path)?;
-    let options = storage_options.map(|settings| settings.0).unwrap_or_default();
+    let options = settings(storage_options);
     let open = || -> sigbank::Result<(Arc<dyn Source>, Option<String>)> {
         let Some(version) = &version else { return Ok((sigbank::layout::open_with(&address, &options)?, None)) };
         let dataset = dataset_at_version(&address, Some(version), &options)?;
@@ -54,84 +56,6 @@ pub fn open(
     };
     let (source, version) = py.detach(open).map_err(raise)?;
     Ok(Dataset { source, path: address, options, version, windows: None })
-}
-
-/// A path made absolute, or an address as it is.
-pub fn address(path: &Path) -> PyResult<String> {
-    let text = path.to_str().ok_or_else(|| PyValueError::new_err(format!("the path {path:?} is not UTF-8")))?;
-    if text.is_empty() {
-        return Err(raise(sigbank::Error::not_found("an empty path is given")));
-    }
-    if local_path(text).is_none() {
-        return Ok(text.to_owned());
-    }
-    let absolute = std::path::absolute(local_path(text).unwrap_or(path))?;
-    Ok(absolute.to_str().unwrap_or(text).to_owned())
-}
-
-/// Settings of a storage service by name. Numbers, truths and paths may be given as such.
-pub struct Settings(pub StorageOptions);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Settings {
-    type Error = PyErr;
-
-    fn extract(value: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let items = value.call_method0("items").map_err(|_| {
-            PyTypeError::new_err(format!("storage_options are settings by name, a mapping; found {}", value.get_type()))
-        })?;
-        let mut settings = StorageOptions::new();
-        for item in items.try_iter()? {
-            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
-            let name: String = name
-                .extract()
-                .map_err(|_| PyTypeError::new_err(format!("storage_options: the name of a setting is text, found {name}")))?;
-            let text = setting(&value).ok_or_else(|| {
-                let kind = value.get_type();
-                PyTypeError::new_err(format!(
-                    "storage_options: {name} is text, a number or True or False; found {value} ({kind})"
-                ))
-            })?;
-            settings.insert(name, text);
-        }
-        Ok(Self(settings))
-    }
-}
-
-/// A setting's value as text.
-fn setting(value: &Bound<'_, PyAny>) -> Option<String> {
-    if let Ok(truth) = value.cast::<PyBool>() {
-        return Some(truth.is_true().to_string());
-    }
-    if value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyString>() {
-        return value.str().ok().map(|text| text.to_string());
-    }
-    value.extract::<PathBuf>().ok()?.into_os_string().into_string().ok()
-}
-
-/// A version as it may be given: a number or text.
-fn version_text(version: &Bound<'_, PyAny>) -> PyResult<String> {
-    if version.is_instance_of::<PyString>() || version.is_instance_of::<PyInt>() {
-        return Ok(version.str()?.to_string());
-    }
-    Err(PyTypeError::new_err(format!("a version is a number or text, found {version}")))
-}
-
-/// A whole number from 0 on; what is none is a `TypeError` that names the argument.
-pub struct Whole(u64);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
-    type Error = PyErr;
-
-    fn extract(value: pyo3::Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let found = value.extract::<u64>().map(Self);
-        found.map_err(|_| PyTypeError::new_err(format!("a whole number from 0 on is expected, found {}", value.to_owned())))
-    }
-}
-
-impl Whole {
-    fn size(&self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
 }
 
 /// One field of a schema.
@@ -193,9 +117,23 @@ impl Dataset {
     }
 
     fn read<'py>(&self, py: Python<'py>, split: &str, ordinals: &[u64]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let fields: Vec<usize> = (0..self.source.schema().fields.len()).collect();
-        let rows = py.detach(|| sigbank::layout::read_stored(&*self.source, split, ordinals, &fields)).map_err(raise)?;
-        rows.iter().map(|row| self.example(py, row)).collect()
+        let read = || -> sigbank::Result<Result<Vec<OwnFields>, Vec<Vec<Stored>>>> {
+            if let Some(own) = self.source.read_own(split, ordinals)? {
+                return Ok(Ok(own));
+            }
+            let fields: Vec<usize> = (0..self.source.schema().fields.len()).collect();
+            sigbank::layout::read_stored(&*self.source, split, ordinals, &fields).map(Err)
+        };
+        match py.detach(read).map_err(raise)? {
+            Ok(own) => own.iter().map(|record| own_example(py, record)).collect(),
+            Err(rows) => rows.iter().map(|row| self.example(py, row)).collect(),
+        }
+    }
+
+    /// With the schema of all records.
+    fn exact(&self, py: Python<'_>) -> PyResult<Arc<dyn Source>> {
+        let exact = py.detach(|| self.source.exact(false)).map_err(raise)?;
+        Ok(exact.unwrap_or_else(|| Arc::clone(&self.source)))
     }
 
     fn example<'py>(&self, py: Python<'py>, row: &[Stored]) -> PyResult<Bound<'py, PyDict>> {
@@ -208,6 +146,25 @@ impl Dataset {
         }
         Ok(example)
     }
+}
+
+/// A record with the fields that it has itself.
+fn own_example<'py>(py: Python<'py>, record: &OwnFields) -> PyResult<Bound<'py, PyDict>> {
+    let example = PyDict::new(py);
+    for (name, value) in record {
+        example.set_item(name, as_stored(py, &FieldType::Bytes { len: None }, value)?)?;
+    }
+    Ok(example)
+}
+
+/// An annotation as a row of a table.
+fn annotation<'py>(py: Python<'py>, said: &Annotation) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("id", &said.id)?;
+    row.set_item("status", said.status)?;
+    row.set_item("detail_status", &said.detail_status)?;
+    row.set_item("values", json(py, &serde_json::to_string(&said.values).unwrap_or_default())?)?;
+    Ok(row)
 }
 
 #[pymethods]
@@ -236,11 +193,11 @@ impl Dataset {
         }
         Ok(splits)
     }
-    /// The fields by name, in stored order.
+    /// The fields by name, in stored order. Of a signal-dataset what is said of every record is read for it, once.
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let schema = PyDict::new(py);
-        for field in &self.source.schema().fields {
+        for field in &self.exact(py)?.schema().fields {
             let builtin = |name: &str| PyModule::import(py, "builtins")?.getattr(name);
             let (dtype, shape) = match (&field.ty, descr(py, &field.ty)?) {
                 (FieldType::Array { shape, .. }, Some(d)) => (d.into_any(), Some(PyTuple::new(py, shape)?.unbind())),
@@ -279,11 +236,13 @@ impl Dataset {
         if let Ok(slice) = key.cast::<PySlice>() {
             let range = slice.indices(self.__len__() as isize)?;
             let mut all = Vec::with_capacity(range.slicelength);
-            let mut at = range.start;
-            for _ in 0..range.slicelength {
-                let (split, ordinal) = self.place(at as i64)?;
-                all.extend(self.read(py, &split, &[ordinal])?);
-                at += range.step;
+            let steps = (0..range.slicelength as isize).map(|step| self.place((range.start + step * range.step) as i64));
+            let places = steps.collect::<PyResult<Vec<_>>>()?;
+            for run in places.chunk_by(|a, b| a.0 == b.0) {
+                let ordinals: Vec<u64> = run.iter().map(|place| place.1).collect();
+                if let Some((split, _)) = run.first() {
+                    all.extend(self.read(py, split, &ordinals)?);
+                }
             }
             return Ok(PyList::new(py, all)?.into_any());
         }
@@ -335,6 +294,30 @@ impl Dataset {
         one.pop().ok_or_else(|| PyKeyError::new_err(format!("no record '{id}'")))
     }
 
+    /// The names of the sets of annotations that there are now: what was said of the records after they were published. Layouts other than
+    /// signal-dataset have none.
+    fn annotation_sets(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| self.source.annotation_sets()).map_err(raise)
+    }
+
+    /// What a set of annotations says, as it is now: a dict for each record, in order, with `id`, `status` ("success", "skipped" or "failed"),
+    /// `detail_status` and `values`, a dict. `pandas.json_normalize` makes a table of it.
+    ///
+    /// Raises:
+    ///     NotFoundError: (a FileNotFoundError) there is no such set; the message names those there are.
+    fn annotations<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let all = || {
+            let mut all = Vec::new();
+            for split in self.source.splits() {
+                for said in self.source.annotations(name, &split.name, 0..split.records)? {
+                    all.push(said?);
+                }
+            }
+            Ok(all)
+        };
+        py.detach(all).map_err(raise)?.iter().map(|said| annotation(py, said)).collect()
+    }
+
     /// Windows of a field of recordings, as a dataset: its records have the field (`length` rows of it), `item` (the recording's id) and `start` (the
     /// window's first row), `hop` rows after the one before (by default `length`). What fills no window at an end is left out.
     ///
@@ -367,7 +350,8 @@ impl Dataset {
     ///     CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field. The shards'
     ///         checksums in their lists are not compared on reading: that is what `verify` does. Those inside npz shards are, once
     ///         for each shard and before its first value.
-    ///     UnsupportedError: while iterating, where values are stored as another type than the declared one, which an index keeps.
+    ///     UnsupportedError: while iterating, where values are stored as another type than the declared one, which an index keeps; and of a
+    ///         signal-dataset in a bucket, where a record differs from those that its fields were taken from: begin again, and all are looked at.
     #[pyo3(
         signature = (split, batch_size, shuffle=None, seed=Whole(0), *, epochs=Some(Whole(1)), fields=None, threads=Whole(0), start=Whole(0), drop_last=false, prefetch_bytes=None),
         text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"
@@ -388,14 +372,13 @@ impl Dataset {
         prefetch_bytes: Option<Whole>,
     ) -> PyResult<BatchIterator> {
         self.known(split)?;
-        let schema = self.source.schema();
-        let known: Vec<&str> = schema.fields.iter().map(|f| f.name.as_str()).collect();
-        let position = |name: &String| {
-            schema
-                .position(name)
-                .ok_or_else(|| PyKeyError::new_err(format!("there is no field '{name}'; there are: {}", known.join(", "))))
-        };
-        let fields = fields.map(|names| names.iter().map(position).collect::<PyResult<Vec<_>>>()).transpose()?;
+        let mut source = py.detach(|| self.source.exact(true)).map_err(raise)?.unwrap_or_else(|| Arc::clone(&self.source));
+        let known = |source: &dyn Source| fields.iter().flatten().all(|name| source.schema().position(name).is_some());
+        if source.schema_of().is_some() && !known(&*source) {
+            source = self.exact(py)?;
+        }
+        let names = fields;
+        let fields = names.as_deref().map(|names| positions(&*source, names)).transpose()?;
         let shuffle = match shuffle {
             None => Shuffle::None,
             Some(s) => match s.extract::<bool>() {
@@ -420,7 +403,7 @@ impl Dataset {
             ragged: true,
             ..Options::new(split, batch_size.size())
         };
-        BatchIterator::new(py, &self.source, options)
+        BatchIterator::new(py, &source, options, names)
     }
 
     /// Compare everything with its checksums, without writing; gives (shards, records, bytes) when nothing is wrong.
@@ -465,6 +448,18 @@ impl Dataset {
         }
         Ok((open, PyTuple::new(py, [&self.path])?))
     }
+}
+
+/// Where fields are in the schema.
+pub fn positions(source: &dyn Source, names: &[String]) -> PyResult<Vec<usize>> {
+    let schema = source.schema();
+    let position = |name: &String| {
+        schema.position(name).ok_or_else(|| {
+            let known: Vec<&str> = schema.fields.iter().map(|f| f.name.as_str()).collect();
+            PyKeyError::new_err(format!("there is no field '{name}'; there are: {}", known.join(", ")))
+        })
+    };
+    names.iter().map(position).collect()
 }
 
 /// Records that a shuffle mixes at once where it has to decode whole shards.

@@ -21,13 +21,15 @@ struct Pull {
     givers: Vec<Giver>,
     /// How to begin again where values are met that are stored as another type than declared: only single examples can be.
     again: Option<(Arc<dyn Source>, Options)>,
+    /// How to begin again with the fields of all records, by their names, where the first batch has one that differs from those looked at.
+    anew: Option<(Arc<dyn Source>, Options, Option<Vec<String>>)>,
 }
 
 impl Pull {
     fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
         let givers = givers(py, source.schema(), options.fields.as_deref())?;
         let loader = py.detach(|| Loader::new(source.clone(), options)).map_err(raise)?;
-        Ok(Self { loader, givers, again: None })
+        Ok(Self { loader, givers, again: None, anew: None })
     }
 
     /// As [`Pull::new`], for examples that are handed out one by one.
@@ -58,10 +60,22 @@ impl Pull {
                     }
                     continue;
                 }
+                Err(e) if e.code() == Code::Unsupported && self.anew.is_some() => {
+                    if let Some((source, options, names)) = self.anew.take() {
+                        let exact = py.detach(|| source.exact(false)).map_err(raise)?.unwrap_or(source);
+                        let fields = names.map(|names| crate::dataset::positions(&*exact, &names)).transpose()?;
+                        *self = Self::new(py, &exact, Options { fields, ..options })?;
+                    }
+                    continue;
+                }
                 next => next.map_err(raise)?,
             };
             match next {
-                Next::Batch(batch) => return self.hold(py, batch).map(Some),
+                Next::Batch(batch) => {
+                    // From now on batches have to be alike.
+                    self.anew = None;
+                    return self.hold(py, batch).map(Some);
+                }
                 Next::End => return Ok(None),
                 Next::Pending => {
                     py.check_signals()?;
@@ -251,7 +265,8 @@ impl Examples {
 /// The options with batches of as many records as share one buffer.
 fn in_chunks(source: &dyn Source, options: Options) -> PyResult<Options> {
     let lens = sigbank::layout::fixed_lens(source.schema()).map_err(raise)?;
-    let bytes: usize = lens.iter().map(|len| len.unwrap_or(256)).sum();
+    let about = |field| source.value_size(field).unwrap_or(256) as usize;
+    let bytes: usize = lens.iter().enumerate().map(|(field, len)| len.unwrap_or_else(|| about(field))).sum();
     Ok(Options { batch_size: (CHUNK / bytes.max(1)).clamp(1, 512), ..options })
 }
 
@@ -268,9 +283,11 @@ struct Batches {
 }
 
 impl BatchIterator {
-    pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options) -> PyResult<Self> {
+    /// `names` are those of the fields that the options ask for.
+    pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options, names: Option<Vec<String>>) -> PyResult<Self> {
         let label = format!("BatchIterator({}, split {:?}, batches of {})", source.location(), options.split, options.batch_size);
-        let feed = Feed::One(Box::new(Pull::new(py, source, options)?));
+        let anew = source.schema_of().map(|_| (Arc::clone(source), options.clone(), names));
+        let feed = Feed::One(Box::new(Pull { anew, ..Pull::new(py, source, options)? }));
         Ok(Self(Mutex::new(Batches { feed, rebatch: None, short: None }), label))
     }
     /// Batches whose text and bytes are arrays of `bytes` objects.

@@ -1,5 +1,6 @@
 //! The native module of the Python package: take arguments, release the GIL, call the core, wrap the result.
 
+mod arguments;
 mod convert;
 mod dataset;
 mod errors;

@@ -1,5 +1,6 @@
 //! The native side of `sigbank.sedpack`.
 
+use crate::arguments::{Settings, settings};
 use crate::dataset::with_progress;
 use crate::errors::{missing_split, raise};
 use crate::iterate::{BatchIterator, Chain, ExampleIterator, options};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use sigbank::format::model::{Metadata, Schema};
 use sigbank::layout::Source;
 use sigbank::layout::sedpack::{self, Adopted, FillerOptions, Info, ListRef, OpenOptions};
-use sigbank::store::{StorageOptions, connect, local_path};
+use sigbank::store::{connect, local_path};
 use sigbank::uri::RelPath;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -53,10 +54,10 @@ impl SedpackDataset {
 impl SedpackDataset {
     #[staticmethod]
     #[pyo3(signature = (path, allow_newer=false, storage_options=None))]
-    fn open(py: Python<'_>, path: PathBuf, allow_newer: bool, storage_options: Option<StorageOptions>) -> PyResult<Self> {
+    fn open(py: Python<'_>, path: PathBuf, allow_newer: bool, storage_options: Option<Settings>) -> PyResult<Self> {
         let options = OpenOptions { allow_newer };
         let open = || match afar(&path) {
-            Some(address) => sedpack::Dataset::open_store(connect(address, &storage_options.unwrap_or_default())?, options),
+            Some(address) => sedpack::Dataset::open_store(connect(address, &settings(storage_options))?, options),
             None => sedpack::Dataset::open(&path, options),
         };
         let dataset = py.detach(open).map_err(raise)?;
@@ -65,7 +66,7 @@ impl SedpackDataset {
 
     #[staticmethod]
     #[pyo3(signature = (path, info, storage_options=None))]
-    fn create(py: Python<'_>, path: PathBuf, info: &str, storage_options: Option<StorageOptions>) -> PyResult<Self> {
+    fn create(py: Python<'_>, path: PathBuf, info: &str, storage_options: Option<Settings>) -> PyResult<Self> {
         let mut info = object(info, "info")?;
         let mut part = |key: &str| match info.remove(key) {
             Some(Value::Object(o)) => o,
@@ -73,7 +74,7 @@ impl SedpackDataset {
         };
         let info = Info::new(part("metadata"), part("dataset_structure")).map_err(raise)?;
         let create = || match afar(&path) {
-            Some(address) => sedpack::Dataset::create_store(connect(address, &storage_options.unwrap_or_default())?, info),
+            Some(address) => sedpack::Dataset::create_store(connect(address, &settings(storage_options))?, info),
             None => sedpack::Dataset::create(&path, info),
         };
         let dataset = py.detach(create).map_err(raise)?;
@@ -203,7 +204,7 @@ impl SedpackDataset {
         self.known(split)?;
         let epochs = if repeat { None } else { Some(1) };
         let options = sigbank::loader::Options { units: shards, epochs, batch_size, ..options(split, shuffle, seed, threads) };
-        let batches = BatchIterator::new(py, &self.source, options)?;
+        let batches = BatchIterator::new(py, &self.source, options, None)?;
         Ok(if objects { batches.of_objects() } else { batches })
     }
 

@@ -27,8 +27,12 @@ const TASK_BYTES: u64 = 256 << 10;
 const MAX_TASK_ROWS: u64 = 1 << 16;
 /// From this size on a record is read for itself at full speed, so a shuffle reads in the order of its output and holds nothing back.
 const LARGE_RECORD: u64 = 32 << 10;
-/// What a value of no fixed size is taken to have.
-const VAR_BYTES: u64 = 256;
+/// The same where a request costs time: as much as it takes to make one worth it.
+const FAR_TASK_BYTES: u64 = 1 << 20;
+/// What a value of no fixed size is taken to have where the source does not tell.
+pub(super) const VAR_BYTES: u64 = 256;
+/// Bytes of such values that are always room for: what is said of their sizes may be wrong.
+const VAR_ROOM: u64 = 32 << 20;
 /// Small units are read further ahead than two, so that all threads have work.
 const SMALL_UNITS: u64 = 16 << 20;
 /// The same where a request costs time.
@@ -60,6 +64,8 @@ pub(super) struct Sizes {
     pub(super) way: Way,
     /// Batches that may be in memory, beside the one that is needed next.
     pub(super) window: u64,
+    /// While there are more bytes of values of no fixed size in them, tasks wait.
+    pub(super) room: u64,
     /// Bytes of batch memory that are kept for reuse.
     pub(super) pool: usize,
     /// Tasks whose bytes are fetched before a thread takes them.
@@ -68,33 +74,46 @@ pub(super) struct Sizes {
 
 impl Job {
     pub(super) fn sizes(&self) -> Sizes {
-        let row = self.fields.iter().fold(0u64, |all, f| all.saturating_add(f.len.map_or(VAR_BYTES, |n| n as u64))).max(1);
+        let sum = |all: u64, bytes| all.saturating_add(bytes);
+        let fixed = self.fields.iter().filter_map(|f| f.len).fold(0, |all, n| sum(all, n as u64));
+        let varying = self.fields.iter().filter(|f| f.len.is_none()).map(|f| f.about).fold(0, sum);
+        let row = sum(fixed, varying).max(1);
         let (batch, threads, spread) = (u64::from(self.batch), self.threads as u64, self.order.spread());
         // Tasks grow with the shuffle, so that a task's records are not fewer than the batches they are scattered over.
-        let task = (TASK_BYTES / row).max(spread / 16).clamp(1, MAX_TASK_ROWS);
+        let task = |bytes: u64| (bytes / row).max(spread / 16).clamp(1, MAX_TASK_ROWS);
         let far = self.source.round_trip() > 0 && self.order.shuffle() != Shuffle::Global;
-        let (way, ahead) = if far || !self.source.random_access() {
+        let parts = far && self.source.parts_far_away();
+        let (way, ahead) = if parts {
+            let task = task(FAR_TASK_BYTES);
+            (Way::Slices(task as u32), (2 * task).saturating_mul(threads).saturating_add(batch))
+        } else if far || !self.source.random_access() {
             // Where a request costs time, a unit is fetched once, and the next ones meanwhile.
             let unit = self.order.largest();
             let many = unit.saturating_mul(threads).min(if far { FAR_UNITS } else { SMALL_UNITS } / row);
             (Way::WholeUnits, unit.saturating_mul(2).max(many))
         } else {
             let mixed = self.order.shuffle() == Shuffle::Global || (spread > 0 && row >= LARGE_RECORD);
-            let task = if mixed { (TASK_BYTES / row).clamp(1, MAX_TASK_ROWS) } else { task };
+            let task = if mixed { (TASK_BYTES / row).clamp(1, MAX_TASK_ROWS) } else { task(TASK_BYTES) };
             let way = if mixed { Way::ByOutput(task as u32) } else { Way::Slices(task as u32) };
             (way, (2 * task).saturating_mul(threads).saturating_add(batch))
         };
-        let ahead = self.prefetch_bytes.map_or(ahead, |bytes| bytes as u64 / row);
+        let rows = self.prefetch_bytes.map_or(ahead, |bytes| bytes as u64 / row);
         let held = if matches!(way, Way::ByOutput(_)) { 0 } else { spread };
-        let window = ahead.saturating_add(held).div_ceil(batch).max(1);
+        let window = rows.saturating_add(held).div_ceil(batch).max(1);
+        let room = match self.prefetch_bytes {
+            Some(bytes) => bytes as u64,
+            None => ahead.saturating_mul(varying).max(VAR_ROOM),
+        };
+        // Values are larger here and smaller there than the mean.
+        let room = room.saturating_add(held.saturating_add(batch).saturating_mul(varying).saturating_mul(2));
         let records = self.order.records().min(batch);
         let pool = window.saturating_add(2).saturating_mul(records).saturating_mul(row).min(usize::MAX as u64) as usize;
         let fetched = |bytes: usize| {
             let unit = self.order.largest().saturating_mul(row).min(FETCHED_AHEAD);
             (bytes as u64 / unit.max(1)).clamp(1, ahead::MOST as u64) as usize
         };
-        let ahead = if far { self.prefetch_bytes.map_or(ahead::MOST, fetched) } else { 0 };
-        Sizes { way, window, pool, ahead }
+        let ahead = if far && !parts { self.prefetch_bytes.map_or(ahead::MOST, fetched) } else { 0 };
+        Sizes { way, window, room, pool, ahead }
     }
 }
 
@@ -104,12 +123,13 @@ struct Shared {
     /// Number of batches from `start`.
     batches: u64,
     window: u64,
+    room: u64,
     pool: Pool,
     /// Held from taking a task until it is admitted: tasks start in their order.
     plan: Mutex<Ahead>,
     state: Mutex<State>,
     /// A worker waits for admission.
-    room: Condvar,
+    admitted: Condvar,
     /// The consumer waits for the front batch, or the end for the workers.
     ready: Condvar,
     stop: AtomicBool,
@@ -120,6 +140,8 @@ struct State {
     /// The number of the batch that is handed out next; `batches` begins with it.
     front: u64,
     batches: VecDeque<Option<InFlight>>,
+    /// Bytes of values of no fixed size in them.
+    held: u64,
     running: usize,
     /// The plan has no more tasks.
     planned: bool,
@@ -134,14 +156,17 @@ struct State {
 struct InFlight {
     rows: Arc<Rows>,
     missing: u32,
+    /// Bytes of its values of no fixed size that are there.
+    held: u64,
 }
 
 impl State {
     fn front_is_full(&self) -> bool {
         matches!(self.batches.front(), Some(Some(b)) if b.missing == 0)
     }
-    fn admits(&self, last: u64, window: u64) -> bool {
-        last <= self.front.saturating_add(window) || (self.running == 0 && !self.front_is_full())
+    fn admits(&self, last: u64, window: u64, room: u64) -> bool {
+        let fits = last <= self.front.saturating_add(window) && self.held <= room;
+        fits || (self.running == 0 && !self.front_is_full())
     }
 }
 
@@ -205,13 +230,13 @@ impl Shared {
             return None;
         };
         let last = work.first + work.counts.len() as u64 - 1;
-        while !state.admits(last, self.window) {
+        while !state.admits(last, self.window, self.room) {
             // Asked under the lock that the stopper takes before it wakes us, or its call could come before the wait.
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
             state.wanted = Some(last);
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.admitted.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.wanted = None;
         state.running += 1;
@@ -235,19 +260,19 @@ impl Shared {
             }
             let missing = self.rows_of(number);
             let rows = Arc::new(Rows::new(&self.job.fields, missing, &self.pool)?);
-            *slot = Some(InFlight { rows: rows.clone(), missing });
+            *slot = Some(InFlight { rows: rows.clone(), missing, held: 0 });
             Ok(Some(rows))
         });
         slots.collect()
     }
-    /// Reads one task into its rows.
+    /// Reads one task into its rows; gives the bytes of values of no fixed size that each batch got.
     fn run(
         &self,
         task: &Task,
         begun: Option<Box<dyn Opening>>,
         places: Vec<(u32, u32)>,
         slots: &[Option<Arc<Rows>>],
-    ) -> Result<()> {
+    ) -> Result<Vec<u64>> {
         let job = &*self.job;
         let read = || {
             let mut filling = Filling::claim(&job.fields, slots, places, &self.stop)?;
@@ -273,13 +298,15 @@ impl Shared {
             let mut state = lock(&self.state);
             state.running -= 1;
             match outcome {
-                Ok(()) => {
+                Ok(held) => {
                     let offset = first.saturating_sub(state.front) as usize;
-                    for (i, count) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    for (i, (count, bytes)) in counts.iter().zip(&held).enumerate().filter(|(_, (n, _))| **n > 0) {
                         if let Some(Some(batch)) = state.batches.get_mut(offset + i) {
                             batch.missing = batch.missing.saturating_sub(*count);
+                            batch.held = batch.held.saturating_add(*bytes);
                         }
                     }
+                    state.held = held.iter().fold(state.held, |all, bytes| all.saturating_add(*bytes));
                 }
                 Err(e) if state.failed.as_ref().is_none_or(|(batch, _)| *batch > first) => state.failed = Some((first, e)),
                 Err(_) => {}
@@ -288,8 +315,8 @@ impl Shared {
         }
     }
     fn after_change(&self, state: &State) {
-        if state.wanted.is_some_and(|last| state.admits(last, self.window)) {
-            self.room.notify_one();
+        if state.wanted.is_some_and(|last| state.admits(last, self.window, self.room)) {
+            self.admitted.notify_one();
         }
         let done = state.planned && state.running == 0;
         if state.listening && (done || state.front_is_full() || state.failed.as_ref().is_some_and(|f| f.0 <= state.front)) {
@@ -322,15 +349,16 @@ impl Engine {
     /// # Errors
     /// `Storage` where the system gives no thread.
     pub(super) fn start(job: Arc<Job>, start: u64) -> Result<Self> {
-        let Sizes { way, window, pool, ahead } = job.sizes();
+        let Sizes { way, window, room, pool, ahead } = job.sizes();
         let shared = Arc::new(Shared {
             start,
             batches: job.end.saturating_sub(start).div_ceil(u64::from(job.batch)),
             window,
+            room,
             pool: Pool::new(pool),
             plan: Mutex::new(Ahead::new(Plan::new(job.order.clone(), way, start, job.end), ahead)),
             state: Mutex::default(),
-            room: Condvar::new(),
+            admitted: Condvar::new(),
             ready: Condvar::new(),
             stop: AtomicBool::new(false),
             job,
@@ -360,6 +388,7 @@ impl Engine {
                 let taken = state.batches.pop_front().flatten();
                 let number = state.front;
                 state.front += 1;
+                state.held = state.held.saturating_sub(taken.as_ref().map_or(0, |batch| batch.held));
                 shared.after_change(&state);
                 drop(state);
                 let rows = taken.and_then(|b| Arc::into_inner(b.rows));
@@ -391,7 +420,7 @@ impl Drop for Engine {
         shared.stop.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + PATIENCE;
         let mut state = lock(&shared.state);
-        shared.room.notify_all();
+        shared.admitted.notify_all();
         while state.alive > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -131,6 +131,8 @@ pub(crate) struct FieldSpec {
     name: String,
     /// Bytes of a value where all have as many.
     len: Option<usize>,
+    /// About how many it has where they have not.
+    about: u64,
     /// Whether its values may be of another type than declared.
     as_stored: bool,
 }
@@ -178,6 +180,7 @@ impl Loader {
             (Some(field), Some(&len)) => Ok(FieldSpec {
                 name: field.name.clone(),
                 len,
+                about: source.value_size(at).unwrap_or(engine::VAR_BYTES),
                 as_stored: options.as_stored && !matches!(field.ty, FieldType::Bytes { .. })
                     || options.ragged && field.metadata.contains_key("ragged"),
             }),

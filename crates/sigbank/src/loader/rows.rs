@@ -139,6 +139,8 @@ pub(super) struct Filling<'a> {
     /// A bit a value: whether the source has asked for it.
     seen: Vec<u64>,
     asked: usize,
+    /// Bytes of values of no fixed size in each of `batches`.
+    held: Vec<u64>,
     stop: &'a AtomicBool,
 }
 
@@ -173,16 +175,16 @@ impl<'a> Filling<'a> {
         }
         word.map_or(Ok(()), claim)?;
         let values = places.len().saturating_mul(fields.len());
-        Ok(Self { fields, batches, places, seen: vec![0; values.div_ceil(64)], asked: 0, stop })
+        Ok(Self { fields, batches, places, seen: vec![0; values.div_ceil(64)], asked: 0, held: vec![0; batches.len()], stop })
     }
-    /// Ends the filling.
+    /// Ends the filling; gives the bytes of values of no fixed size that each of the batches got.
     ///
     /// # Errors
     /// `Corrupt` where the source left a value out.
-    pub(super) fn finish(self) -> Result<()> {
+    pub(super) fn finish(self) -> Result<Vec<u64>> {
         let values = self.places.len() * self.fields.len();
         if self.asked == values {
-            return Ok(());
+            return Ok(self.held);
         }
         let seen = |i: usize| self.seen.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1);
         let missing = (0..values).find(|&i| !seen(i)).unwrap_or(0);
@@ -242,6 +244,9 @@ impl Filling<'_> {
                 &mut value.bytes
             }
         };
+        if let Some(held) = self.held.get_mut(slot as usize) {
+            *held = held.saturating_add(len as u64);
+        }
         value.try_reserve_exact(len).map_err(|_| {
             Error::limit(format!("no memory for {len} bytes of field '{}' of record {row} of those asked for", spec.name))
         })?;

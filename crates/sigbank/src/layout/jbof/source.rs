@@ -59,6 +59,8 @@ pub struct JbofSource {
     /// For each field the items that have it, ascending; none where all do.
     has: Arc<[Option<Vec<u32>>]>,
     units: Arc<Units>,
+    /// Bytes of the values of each field.
+    field_bytes: Arc<[u64]>,
     figures: Figures,
     /// Arrays by the extension of their files.
     formats: BTreeMap<String, u64>,
@@ -67,6 +69,7 @@ pub struct JbofSource {
 /// What all arrays of a name so far have in common.
 struct Common {
     items: Vec<u32>,
+    bytes: u64,
     dtype: Seen<DType>,
     shape: Seen<Vec<usize>>,
     sample_rate: Option<f64>,
@@ -103,6 +106,7 @@ impl Common {
         let (dtype, shape) = (Seen::Nothing, Seen::Nothing);
         Self {
             items: Vec::new(),
+            bytes: 0,
             dtype,
             shape,
             sample_rate: array.sample_rate,
@@ -112,6 +116,7 @@ impl Common {
     }
     fn add(&mut self, item: u32, array: &ArrayDescription) {
         self.items.push(item);
+        self.bytes = self.bytes.saturating_add(array.value_bytes().unwrap_or(array.bytes));
         self.dtype.add(array.dtype.as_ref());
         self.shape.add(array.shape.as_ref());
         self.sample_rate.take_if(|rate| Some(*rate) != array.sample_rate);
@@ -181,11 +186,12 @@ impl JbofSource {
             true
         })?;
         figures.value_bytes = Some(value_bytes);
+        let field_bytes = fields.values().map(|common| common.bytes).collect();
         let all = fields.into_iter().map(|(name, common)| common.field(name, items.len())).collect::<Result<Vec<_>>>()?;
         let (fields, has): (Vec<Field>, Vec<_>) = all.into_iter().unzip();
         let most = if afar { UNIT_AFAR } else { UNIT.1 };
         let units = Arc::new(Units::from_counts(runs(&sizes, UNIT.0, most)));
-        Ok(Self { dataset, items, metadata, schema: Schema { fields }, has: has.into(), units, figures, formats })
+        Ok(Self { dataset, items, metadata, schema: Schema { fields }, has: has.into(), units, field_bytes, figures, formats })
     }
 
     /// The data set with all that the layout offers.
@@ -330,6 +336,9 @@ impl Source for JbofSource {
             Some(ordinal) => Ok((SPLIT.into(), ordinal)),
             None => Err(no_such_id(id, self.items.iter().map(Item::name)).at(self.location())),
         }
+    }
+    fn value_size(&self, field: usize) -> Option<u64> {
+        self.field_bytes.get(field)?.checked_div(self.items.len() as u64)
     }
     fn round_trip(&self) -> u64 {
         self.dataset.store().capabilities().round_trip

@@ -373,8 +373,7 @@ impl Dataset {
         super::verify::verify(self, progress)
     }
 
-    /// The dataset as a layout-neutral source. What is said of every record is read, since a field has a fixed type only where all
-    /// records agree.
+    /// The dataset as a layout-neutral source, whose fields are those of some records until [`Source::exact`](crate::layout::Source::exact) looks at all.
     ///
     /// # Errors
     /// Those of [`Dataset::read_metadata`].

@@ -12,6 +12,8 @@ struct Numbers {
     schema: Schema,
     metadata: Metadata,
     width: usize,
+    /// Whether it is far away, and whether parts of its units are worth a request.
+    far: Option<bool>,
     reading: AtomicUsize,
     most: AtomicUsize,
 }
@@ -44,6 +46,12 @@ impl Source for Numbers {
     fn random_access(&self) -> bool {
         self.random_access
     }
+    fn round_trip(&self) -> u64 {
+        if self.far.is_some() { 1 << 20 } else { 0 }
+    }
+    fn parts_far_away(&self) -> bool {
+        self.far == Some(true)
+    }
     fn read_unit(&self, _: &str, unit: usize, records: &[u32], _: &[usize], out: &mut dyn RowSink) -> Result<()> {
         let now = self.reading.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
@@ -63,6 +71,18 @@ impl Source for Numbers {
 }
 
 fn job(counts: &[u64], width: usize, random_access: bool, shuffle: Shuffle, batch: u32, threads: usize) -> Job {
+    job_at(None, counts, width, random_access, shuffle, batch, threads)
+}
+
+fn job_at(
+    far: Option<bool>,
+    counts: &[u64],
+    width: usize,
+    random_access: bool,
+    shuffle: Shuffle,
+    batch: u32,
+    threads: usize,
+) -> Job {
     let units = Arc::new(Units::from_counts(counts.iter().copied()));
     let source = Numbers {
         units: units.clone(),
@@ -70,12 +90,13 @@ fn job(counts: &[u64], width: usize, random_access: bool, shuffle: Shuffle, batc
         schema: Schema::default(),
         metadata: Metadata::new(),
         width,
+        far,
         reading: AtomicUsize::new(0),
         most: AtomicUsize::new(0),
     };
     let order = Order::new(units, None, shuffle, 1).unwrap();
     let end = order.records();
-    let fields = [FieldSpec { name: "n".into(), len: Some(width), as_stored: false }].into();
+    let fields = [FieldSpec { name: "n".into(), len: Some(width), about: 0, as_stored: false }].into();
     Job {
         source: Arc::new(source),
         split: "s".into(),
@@ -105,6 +126,39 @@ fn the_way_to_read_fits_the_source() {
     assert_eq!(window(1 << 16, 8, Shuffle::Buffer(3000)), 50);
     let few = Job { prefetch_bytes: Some(0), ..job(&[1000; 20], 16, false, Shuffle::None, 100, 2) };
     assert_eq!(few.sizes().window, 1);
+}
+
+/// Far away units are fetched whole and ahead, or in pieces that are worth a request, by many threads at once.
+#[test]
+fn far_away_requests_are_large() {
+    let sizes = |parts, shuffle| job_at(Some(parts), &[1000; 20], 1 << 10, true, shuffle, 32, 16).sizes();
+    let told = |s: Sizes| (s.way, s.window, s.ahead);
+    assert_eq!(told(sizes(true, Shuffle::None)), (Way::Slices(1024), 1025, 0));
+    assert_eq!(told(sizes(true, Shuffle::Buffer(32_000))), (Way::Slices(2000), 3001, 0));
+    assert_eq!(sizes(true, Shuffle::Global).way, Way::ByOutput(256));
+    assert_eq!(told(sizes(false, Shuffle::None)), (Way::WholeUnits, 500, ahead::MOST));
+}
+
+/// What values of no fixed size take is counted as they come, whatever was expected of them.
+#[test]
+fn large_values_among_small_ones_hold_the_reading_back() {
+    let fields = [FieldSpec { name: "n".into(), len: None, about: 1000, as_stored: false }].into();
+    let job = job(&[10; 100], 100_000, true, Shuffle::None, 5, 2);
+    let job = Job { fields, prefetch_bytes: Some(1 << 20), ..job };
+    let Sizes { room, window, .. } = job.sizes();
+    assert_eq!((room, window), ((1 << 20) + 2 * 5 * 1000, 210));
+    let engine = Engine::start(Arc::new(job), 0).unwrap();
+    let mut most = 0;
+    for _ in 0..200 {
+        assert_eq!(engine.next(None).unwrap().unwrap().rows, 5);
+        while lock(&engine.shared.state).running > 0 {
+            std::thread::yield_now();
+        }
+        most = most.max(lock(&engine.shared.state).held);
+    }
+    // Two tasks of ten were begun with almost no room left.
+    assert!(most > room / 2 && most <= room + 2 * 10 * 100_000, "{most} bytes were held, {room} may be");
+    assert_eq!(lock(&engine.shared.state).held, 0);
 }
 
 /// A consumer that stops for a while at each batch: what lives is bounded by the window and does not grow.

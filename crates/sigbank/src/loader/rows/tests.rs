@@ -4,9 +4,9 @@ use crate::error::Code;
 
 fn fields() -> Vec<FieldSpec> {
     vec![
-        FieldSpec { name: "a".into(), len: Some(3), as_stored: false },
-        FieldSpec { name: "b".into(), len: None, as_stored: false },
-        FieldSpec { name: "c".into(), len: Some(0), as_stored: false },
+        FieldSpec { name: "a".into(), len: Some(3), about: 0, as_stored: false },
+        FieldSpec { name: "b".into(), len: None, about: 0, as_stored: false },
+        FieldSpec { name: "c".into(), len: Some(0), about: 0, as_stored: false },
     ]
 }
 
@@ -119,7 +119,7 @@ fn many_threads_fill_one_batch_and_race_for_its_rows() {
 #[test]
 fn arrays_of_another_type_are_kept_where_they_are_wanted_and_refused_elsewhere() {
     let stored: FieldType = FieldType::Array { dtype: "<f8".parse().unwrap(), shape: vec![2] };
-    let strict = vec![FieldSpec { name: "a".into(), len: Some(3), as_stored: false }];
+    let strict = vec![FieldSpec { name: "a".into(), len: Some(3), about: 0, as_stored: false }];
     let batches = vec![Some(Arc::new(Rows::new(&strict, 1, &Pool::new(0)).unwrap()))];
     let mut filling = Filling::claim(&strict, &batches, vec![(0, 0)], &GO).unwrap();
     let refused = filling.place_as(0, 0, &stored, 16).unwrap_err();
@@ -128,7 +128,7 @@ fn arrays_of_another_type_are_kept_where_they_are_wanted_and_refused_elsewhere()
     assert!(filling.goes_through_units());
     drop(filling);
 
-    let loose = vec![FieldSpec { name: "a".into(), len: Some(3), as_stored: true }];
+    let loose = vec![FieldSpec { name: "a".into(), len: Some(3), about: 0, as_stored: true }];
     let mut batches = vec![Some(Arc::new(Rows::new(&loose, 2, &Pool::new(0)).unwrap()))];
     let mut filling = Filling::claim(&loose, &batches, vec![(0, 1), (0, 0)], &GO).unwrap();
     filling.place_as(0, 0, &stored, 16).unwrap().fill(1);
