@@ -4,14 +4,13 @@ use crate::version::Version;
 use crate::{Failure, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
-use sigbank::layout::signal_dataset::RecordMetadata;
-use sigbank::layout::{jbof, sedpack, signal_dataset};
+use sigbank::layout::{jbof, signal_dataset};
 use sigbank::query::jbof::{Catalog, Keep, Odd};
-use sigbank::query::{Expr, Field, Named, Record, Unknown, near};
-use sigbank::store::local_path;
+use sigbank::query::{Expr, Field, Named, Record, Records, Searched, Unknown, index_folder, near};
 use sigbank_format::model::json::Json;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 
 /// Most keys that are remembered.
 const MOST_KEYS: usize = 4096;
@@ -20,7 +19,8 @@ const MOST_KEYS: usize = 4096;
 ///
 /// An expression compares metadata: snr > 10 and speaker in ['a', 'b']. Keys are a, a.b, metadata['odd key'], a[0]; there are == != < <= > >= in
 /// contains startswith endswith like matches, and or not, exists(key), id and split; has(field), field@dtype, field@shape[0], field@ndim,
-/// field@length and field@sample_rate ask for fields. What is missing makes a comparison false.
+/// field@length, field@axes and field@sample_rate ask for fields. What is missing makes a comparison false. Of a Sedpack dataset shards are found, by
+/// their custom_metadata, split and path (id): the values of examples are samples.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data
@@ -28,13 +28,14 @@ pub(crate) struct Args {
     /// What is asked; without it, all records are found
     #[arg(value_name = "EXPRESSION", default_value = "")]
     expression: String,
-    /// Print how many there are, and nothing else
+    /// Print how many there are (of Sedpack examples), and nothing else
     #[arg(long, conflicts_with = "limit")]
     count: bool,
     /// Find no more than N
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Of a JBOF data set, write the index of metadata and fields first, and say where it is; with an expression, search then
+    /// Write the index of metadata and fields first, and say where it is (of a JBOF data set beside it, of a signal-dataset in a folder of yours:
+    /// SIGBANK_INDEX_DIR); with an expression, search then
     #[arg(long)]
     index: bool,
     #[command(flatten)]
@@ -56,8 +57,14 @@ impl Printer<'_> {
     fn wants_more(&self) -> bool {
         self.args.limit.is_none_or(|limit| self.found < limit)
     }
-    fn tell(&mut self, record: &Record<'_>, metadata: impl FnOnce() -> Result<Value, Error>) -> Result<(), Failure> {
-        self.found += 1;
+    /// `examples`: of a shard the first, and how many.
+    fn tell(
+        &mut self,
+        record: &Record<'_>,
+        examples: Option<(u64, u64)>,
+        metadata: impl FnOnce() -> Result<Value, Error>,
+    ) -> Result<(), Failure> {
+        self.found += if self.args.count { examples.map_or(1, |(_, count)| count) } else { 1 };
         if self.args.count {
             return Ok(());
         }
@@ -69,13 +76,20 @@ impl Printer<'_> {
         if !record.split.is_empty() {
             told.insert("split".into(), record.split.into());
         }
+        if let Some((first, count)) = examples {
+            told.insert("first".into(), first.into());
+            told.insert("examples".into(), count.into());
+        }
         told.insert("metadata".into(), metadata()?);
         if !record.fields.is_empty() {
             let fields = record.fields.iter().map(|field| {
                 let mut told = Map::new();
                 let rate = field.sample_rate.map(Value::from);
-                let known =
-                    [("dtype", field.dtype.as_deref().map(Value::from)), ("shape", field.shape.as_deref().map(Value::from))];
+                let known = [
+                    ("dtype", field.dtype.as_deref().map(Value::from)),
+                    ("shape", field.shape.as_deref().map(Value::from)),
+                    ("axes", field.axes.as_deref().map(Value::from)),
+                ];
                 let known = known.into_iter().chain([("sample_rate", rate)]);
                 told.extend(known.filter_map(|(key, value)| Some((key.to_owned(), value?))));
                 (field.name.clone(), Value::Object(told))
@@ -108,22 +122,58 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             Err(e) => return Err(e.into()),
         },
     };
-    let everything = Expr::any_of(&[]);
-    let holds = |root: &str| local_path(&args.dataset).is_some_and(|folder| folder.join(root).is_file());
-    if holds(sedpack::ROOT) {
-        return Err(Error::unsupported("this is a Sedpack dataset, whose examples have neither ids nor metadata")
-            .at(&args.dataset)
-            .into());
-    }
-    let jbof = if holds(signal_dataset::ROOT) { None } else { args.version.jbof(&args.dataset)? };
-    match jbof {
-        Some(dataset) => in_jbof(args, &dataset, expr.as_ref(), &everything, out),
-        None if args.index => Err(Error::unsupported("an index is kept beside JBOF data sets only")
+    let expr_or_all = expr.clone().unwrap_or_else(|| Expr::any_of(&[]));
+    match args.version.searched(&args.dataset)? {
+        Searched::Jbof(dataset) => in_jbof(args, &dataset, expr.as_ref(), &expr_or_all, out),
+        Searched::Signal(dataset) if args.index => {
+            let (records, path) = Records::write_index(&dataset, index_folder().as_deref())?;
+            match expr {
+                None => told_index(args, &path, records.table().len(), "record", out),
+                Some(expr) => in_records(args, &records, &expr, out),
+            }
+        }
+        // The first few are there before all are read.
+        Searched::Signal(dataset) if args.limit.is_some() => in_signal(args, &dataset, &expr_or_all, out),
+        Searched::Signal(dataset) => {
+            let records = Records::of_signal(&dataset, Keep::chosen()?, index_folder().as_deref())?;
+            in_records(args, &records, &expr_or_all, out)
+        }
+        Searched::Sedpack(_) if args.index => Err(Error::unsupported("the lists of shards are the index of a Sedpack dataset")
             .at(&args.dataset)
             .remedy("leave --index out")
             .into()),
-        None => in_signal(args, expr.as_ref().unwrap_or(&everything), out),
+        Searched::Sedpack(source) => in_records(args, &Records::of_units(&*source)?, &expr_or_all, out),
     }
+}
+
+fn told_index(args: &Args, path: &Path, count: usize, what: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    match args.json {
+        true => writeln!(out, "{}", json!({"index": path, format!("{what}s"): count}))?,
+        false => text::line(out, format_args!("{}: {}", path.display(), text::some(count as u64, what)))?,
+    }
+    Ok(())
+}
+
+/// Prints what is found of records of a signal-dataset or shards of a Sedpack dataset.
+fn in_records(args: &Args, records: &Records, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
+    let table = records.table();
+    for unknown in table.unknown(expr)? {
+        warn(args, &unknown.to_string());
+    }
+    let mut printer = Printer { args, found: 0, out };
+    for matched in records.find(expr)? {
+        if !printer.wants_more() {
+            break;
+        }
+        let fields = if expr.needs_fields() { table.fields(matched.row)? } else { Vec::new() };
+        let record = Record::new(table.id(matched.row), &Json::EMPTY).with_fields(&fields).in_split(table.split(matched.row)?);
+        let examples = records.is_of_units().then_some((matched.first, matched.records));
+        printer.tell(&record, examples, || {
+            Ok(Json::parse(table.metadata(matched.row)?.as_bytes(), &Default::default())?.to_value()?)
+        })?;
+    }
+    printer.end()?;
+    records.unsearched().map_or(Ok(()), |message| Err(Error::corrupt(message).at(&args.dataset).into()))
 }
 
 fn in_jbof(
@@ -137,13 +187,7 @@ fn in_jbof(
     if args.index {
         let path = catalog.write_index(dataset, true, 0)?;
         if expr.is_none() {
-            match args.json {
-                true => writeln!(out, "{}", json!({"index": path, "items": catalog.table().len()}))?,
-                false => {
-                    text::line(out, format_args!("{}: {}", path.display(), text::some(catalog.table().len() as u64, "item")))?
-                }
-            }
-            return Ok(());
+            return told_index(args, &path, catalog.table().len(), "item", out);
         }
     }
     let expr = expr.unwrap_or(everything);
@@ -157,21 +201,17 @@ fn in_jbof(
         if !printer.wants_more() {
             break;
         }
-        if !hit.certain {
-            continue;
-        }
         let table = catalog.table();
         let fields = if expr.needs_fields() { table.fields(hit.row)? } else { Vec::new() };
         let record = Record::new(table.id(hit.row), &Json::EMPTY).with_fields(&fields);
-        printer.tell(&record, || Ok(Json::parse(table.metadata(hit.row)?.as_bytes(), &Default::default())?.to_value()?))?;
+        printer.tell(&record, None, || Ok(Json::parse(table.metadata(hit.row)?.as_bytes(), &Default::default())?.to_value()?))?;
     }
     printer.end()?;
-    catalog.refuse_damaged(dataset)?;
-    Ok(())
+    catalog.unsearched().map_or(Ok(()), |message| Err(Error::corrupt(message).at(&args.dataset).into()))
 }
 
-fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
-    let dataset = args.version.dataset(&args.dataset)?;
+/// Prints the first few records that are found, and reads no further.
+fn in_signal(args: &Args, dataset: &signal_dataset::Dataset, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
     let mut printer = Printer { args, found: 0, out };
     // What no record has had so far, and what the records have, to tell of a name that was mistyped.
     let (mut keys, mut names): (BTreeSet<_>, BTreeSet<_>) =
@@ -184,7 +224,8 @@ fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failur
                 all = false;
                 break 'all;
             }
-            let fields = if expr.needs_fields() { fields(&record) } else { Vec::new() };
+            let fields: Vec<Field> =
+                if expr.needs_fields() { record.fields.iter().map(Field::from).collect() } else { Vec::new() };
             if !keys.is_empty() && known_keys.len() < MOST_KEYS {
                 record
                     .metadata
@@ -204,7 +245,7 @@ fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failur
             }
             let told = Record::new(&record.id, &record.metadata).with_fields(&fields);
             if expr.matches(&told)? {
-                printer.tell(&told, || Ok(record.metadata.to_value()?))?;
+                printer.tell(&told, None, || Ok(record.metadata.to_value()?))?;
             }
         }
     }
@@ -224,12 +265,4 @@ fn in_signal(args: &Args, expr: &Expr, out: &mut dyn Write) -> Result<(), Failur
 
 fn warn(args: &Args, message: &str) {
     crate::eprintln_quietly(&text::shown(&format!("warning: {}: {message}", args.dataset)));
-}
-
-fn fields(record: &RecordMetadata) -> Vec<Field> {
-    let field = |field: &sigbank_format::record::signal::FieldMetadata| {
-        let shape: Vec<u64> = field.shape.iter().map(|&n| n as u64).collect();
-        Field::new(&field.name, &field.dtype.name(), &shape)
-    };
-    record.fields.iter().map(field).collect()
 }

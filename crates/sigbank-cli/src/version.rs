@@ -5,6 +5,7 @@ use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
 use sigbank::layout::signal_dataset::versions::{dataset_at_version, open_at_version};
 use sigbank::layout::{self, Source, jbof};
+use sigbank::query::{self, Searched};
 use sigbank::store::StorageOptions;
 use std::sync::Arc;
 
@@ -43,6 +44,10 @@ impl Version {
             true => self.dataset(path).map(Some),
             false => Ok(None),
         }
+    }
+    /// What a search at a path looks at.
+    pub(crate) fn searched(&self, path: &str) -> Result<Searched, Error> {
+        query::open(path, self.version.as_deref(), &self.storage.options())
     }
     /// Opens a signal-dataset at the version, if one was given.
     pub(crate) fn dataset(&self, path: &str) -> Result<Dataset, Error> {

@@ -80,6 +80,7 @@ pub(super) enum Property {
     Dimension(i64),
     Rank,
     Length,
+    Axes,
     SampleRate,
 }
 
@@ -312,6 +313,7 @@ impl fmt::Display for Term {
                     Property::Dimension(at) => write!(f, "@shape[{at}]"),
                     Property::Rank => f.write_str("@ndim"),
                     Property::Length => f.write_str("@length"),
+                    Property::Axes => f.write_str("@axes"),
                     Property::SampleRate => f.write_str("@sample_rate"),
                 }
             }

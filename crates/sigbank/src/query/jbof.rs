@@ -8,11 +8,12 @@ pub use describe::described;
 
 use super::columns::Texts;
 use super::parallel::parallel;
+use super::records::unsearched;
 use super::table::TableBuilder;
 use super::{Expr, Field, Table, Unknown};
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::scan::{self, Document};
-use crate::layout::jbof::{ArrayDescription, Dataset, ROOT};
+use crate::layout::jbof::{ArrayDescription, Dataset};
 use bytes::Bytes;
 use look::Eyes;
 use std::collections::BTreeMap;
@@ -103,7 +104,7 @@ pub enum Odd {
     /// The caller: all of them are found.
     Caller,
     /// The expression, as far as they can be read: numbers that are none are null, and what is no object has no keys. Damaged
-    /// ones are found.
+    /// ones are left out: [`Catalog::unsearched`] tells of them.
     Expr,
 }
 
@@ -165,11 +166,15 @@ impl Catalog {
     /// # Errors
     /// Those of [`Table::select`].
     pub fn find(&self, expr: &Expr, odd: Odd, limit: Option<usize>) -> Result<Vec<Hit>> {
-        let doubtful = |text: &[u8]| odd == Odd::Caller || !scan::is_readable(text);
-        let doubtful: Vec<usize> = self.odd.iter().filter(|(_, (_, text))| doubtful(text)).map(|(row, _)| *row).collect();
-        let held = self.table.select(expr)?.into_iter().filter(|row| doubtful.binary_search(row).is_err());
+        let apart: Vec<usize> = match odd {
+            Odd::Caller => self.odd.keys().copied().collect(),
+            Odd::Expr => self.damaged(),
+        };
+        let held = self.table.select(expr)?.into_iter().filter(|row| apart.binary_search(row).is_err());
         let mut hits: Vec<Hit> = held.map(|row| Hit { row, certain: true }).collect();
-        hits.extend(doubtful.into_iter().map(|row| Hit { row, certain: false }));
+        if odd == Odd::Caller {
+            hits.extend(apart.into_iter().map(|row| Hit { row, certain: false }));
+        }
         hits.sort_unstable_by_key(|hit| hit.row);
         let mut left = limit.unwrap_or(usize::MAX);
         let end = hits.iter().position(|hit| {
@@ -180,14 +185,20 @@ impl Catalog {
         hits.truncate(end.unwrap_or(hits.len()));
         Ok(hits)
     }
-    /// Refuses damaged documents, for searches that shall not pass over them.
-    ///
-    /// # Errors
-    /// `Corrupt` names the first item whose document is no JSON.
-    pub fn refuse_damaged(&self, dataset: &Dataset) -> Result<()> {
-        let Some((row, _)) = self.odd.iter().find(|(_, (_, text))| !scan::is_readable(text)) else { return Ok(()) };
-        let place = format!("{}/{}/{ROOT}", dataset.location().trim_end_matches('/'), self.table.id(*row));
-        Err(Error::corrupt("this is no JSON").at(place).remedy("restore the file, or delete the item"))
+    /// What is to be said of items that no expression can be asked of: how many, and which. None where there are none.
+    pub fn unsearched(&self) -> Option<String> {
+        let rows = self.damaged();
+        let names = rows.iter().map(|row| self.table.id(*row));
+        unsearched(
+            "item",
+            rows.len(),
+            names,
+            "its _metadata.json is no JSON, or one that programs read differently (a key twice, half a \
+             surrogate pair, more than 128 deep): write it anew, or delete the item",
+        )
+    }
+    fn damaged(&self) -> Vec<usize> {
+        self.odd.iter().filter(|(_, (_, text))| !scan::is_readable(text)).map(|(row, _)| *row).collect()
     }
     /// See [`Table::unknown`].
     ///
@@ -201,7 +212,7 @@ impl Catalog {
     /// root; else a look at each item, and reading those that are new or changed. Runs on `threads` threads; 0: one a core.
     ///
     /// # Errors
-    /// Those of listing and reading. A damaged document is none: [`Catalog::find`] gives it.
+    /// Those of listing and reading. A damaged document is none: see [`Odd`].
     pub fn refresh(&mut self, dataset: &Dataset, expr: &Expr, threads: usize) -> Result<()> {
         let eyes = Eyes::new(dataset, self.keep != Keep::Ignore)?;
         self.bring_up(dataset, &eyes, expr.needs_fields(), threads)?;
@@ -406,6 +417,7 @@ fn field(array: &ArrayDescription) -> Field {
         name: array.name.clone(),
         dtype: array.dtype.as_ref().map(|dtype| dtype.name()),
         shape: array.shape.as_ref().map(|shape| shape.iter().map(|&n| n as u64).collect()),
+        axes: None,
         sample_rate: array.sample_rate,
         file: array.file.clone(),
         bytes: Some(array.bytes),

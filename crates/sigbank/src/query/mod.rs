@@ -12,7 +12,18 @@
 //! | there | `exists(gain)`: the key, be it null; `has(iq)`: the field |
 //! | deeper | `a.b`, `a['odd key']`, `tags[0]`, `tags[-1]`; `metadata['odd key']` at the top, and for keys that are words of the language |
 //! | the record | `id`, `split`; keys of these names are `metadata.id`, `metadata.split` |
-//! | its fields | `iq@dtype == 'complex64'`, `iq@shape == [2, 1024]`, `iq@shape[-1] > 100`, `iq@ndim`, `iq@length` (of the first axis), `iq@sample_rate`; `field('odd name')@shape` |
+//! | its fields | `iq@dtype == 'complex64'`, `iq@shape == [2, 1024]`, `iq@shape[-1] > 100`, `iq@ndim`, `iq@length` (of the first axis), `iq@axes contains 'time'` (names), `iq@sample_rate`; `field('odd name')@shape` |
+//!
+//! What records are, and what can be asked of them, is the layout's:
+//!
+//! | layout | a record | `id` | `split` | keys | fields |
+//! |---|---|---|---|---|---|
+//! | JBOF | an item | its name | | its metadata | its arrays; no axes |
+//! | signal-dataset | a record | its id | | its metadata | its fields; `@sample_rate` of a time axis in seconds |
+//! | Sedpack | **a shard**, with all of its examples | its path | its split | its `custom_metadata` | the declared attributes; no axes, no rates |
+//!
+//! Values that examples hold (a key byte, a label) are samples, and are not asked for. [`Records`] searches the two latter, [`jbof::Catalog`] the first,
+//! and [`open`] finds out which.
 //!
 //! Literals are numbers, texts in either quotes (escapes as in Python and JSON; `r'...'` keeps backslashes), `true`, `false`, `null` (also
 //! `True`, `False`, `None`), and lists of them.
@@ -43,8 +54,10 @@ pub mod jbof;
 mod lex;
 mod parallel;
 mod parse;
+mod records;
 mod row;
 mod select;
+mod selected;
 mod table;
 #[cfg(test)]
 mod table_tests;
@@ -52,7 +65,9 @@ mod table_tests;
 mod tests;
 mod value;
 
+pub use records::{INDEX_FOLDER, Matched, Records, index_folder};
 pub use row::{Field, Record};
+pub use selected::{Searched, Selected, open, places};
 pub use table::{Named, Table, TableBuilder, Unknown};
 
 use crate::error::{Error, Result};

@@ -217,7 +217,7 @@ impl Parser {
         }
         match self.peek() {
             Kind::Word(_) => match self.term()? {
-                term @ (Term::Path(_) | Term::Field(_, Property::Shape)) => Ok(Test::Within(term)),
+                term @ (Term::Path(_) | Term::Field(_, Property::Shape | Property::Axes)) => Ok(Test::Within(term)),
                 other => Err(Refusal::new(self.at(), format!("expected a list such as ['a', 'b'] behind 'in', found {other}"))),
             },
             _ => Err(self.wrong("a list such as ['a', 'b'], or a key whose value is one,")),
@@ -355,13 +355,14 @@ impl Parser {
     }
     fn property(&mut self, field: String) -> Result<Term, Refusal> {
         self.expect("@")?;
-        const KNOWN: &str = "dtype, shape, ndim, length or sample_rate behind '@'";
+        const KNOWN: &str = "dtype, shape, ndim, length, axes or sample_rate behind '@'";
         let property = match self.peek() {
             Kind::Word(word) => match word.as_str() {
                 "dtype" => Property::DType,
                 "shape" => Property::Shape,
                 "ndim" => Property::Rank,
                 "length" => Property::Length,
+                "axes" => Property::Axes,
                 "sample_rate" | "samplerate" => Property::SampleRate,
                 _ => return Err(self.wrong(KNOWN)),
             },

@@ -23,6 +23,8 @@ pub struct Field {
     pub dtype: Option<String>,
     /// Elements along each axis; none where the field is damaged.
     pub shape: Option<Vec<u64>>,
+    /// The names of its axes, where it has such.
+    pub axes: Option<Vec<String>>,
     /// Samples a second, where that is known.
     pub sample_rate: Option<f64>,
     /// The file that holds it, in layouts with a file a field.
@@ -61,6 +63,9 @@ impl Field {
             if let Some(shape) = &field.shape {
                 member("shape", &|out| out.push_str(&listed(shape)));
             }
+            if let Some(axes) = &field.axes {
+                member("axes", &|out| out.push_str(&named(axes)));
+            }
             if let Some(rate) = field.sample_rate.filter(|rate| rate.is_finite()) {
                 member("sample_rate", &|out| write_float(rate, out));
             }
@@ -96,6 +101,12 @@ impl Field {
                     field.shape = Some(shape);
                     Ok(())
                 }
+                "axes" => {
+                    let mut axes = Vec::new();
+                    parser.array(|parser| parser.string().map(|name| axes.push(name.into_owned())))?;
+                    field.axes = Some(axes);
+                    Ok(())
+                }
                 "file" => parser.string().map(|file| field.file = Some(file.into_owned())),
                 "bytes" => parser.unsigned().map(|bytes| field.bytes = Some(bytes)),
                 "metadata" => parser.json().map(|metadata| field.metadata = Some(metadata)),
@@ -113,6 +124,7 @@ impl Field {
         let known = match (property, &self.shape) {
             (Property::DType, _) => self.dtype.as_deref().map(|dtype| Scalar::Text(Cow::Borrowed(dtype))),
             (Property::SampleRate, _) => self.sample_rate.filter(|rate| rate.is_finite()).map(Scalar::Float),
+            (Property::Axes, _) => self.axes.as_deref().map(|axes| Scalar::Nested(Cow::Owned(named(axes)))),
             (_, None) => None,
             (Property::Rank, Some(shape)) => Some(whole(shape.len() as u64)),
             (Property::Length, Some(shape)) => shape.first().map(|&n| whole(n)),
@@ -127,6 +139,17 @@ impl Field {
 fn listed(shape: &[u64]) -> String {
     let shape: Vec<_> = shape.iter().map(u64::to_string).collect();
     format!("[{}]", shape.join(","))
+}
+
+/// The JSON text of a list of names.
+fn named(names: &[String]) -> String {
+    let mut out = String::from("[");
+    for (i, name) in names.iter().enumerate() {
+        out.push_str(if i > 0 { "," } else { "" });
+        write_string(name, &mut out);
+    }
+    out.push(']');
+    out
 }
 
 /// Which of `len` elements `at` is, where negative ones count from the end.
