@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::convert::Skipped;
 use sigbank::convert::import::{
-    ImportOptions, ImportPlan, ImportReport, Pattern, PlannedArray, PlannedItem, Table, Template, plan, run as import,
+    Csv, ImportOptions, ImportPlan, ImportReport, Pattern, PlannedArray, PlannedItem, Table, Template, plan, run as import,
 };
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,7 +44,13 @@ pub(crate) struct Args {
     /// Join rows and files by this key of the pattern instead, such as speaker
     #[arg(long, value_name = "KEY", requires = "metadata")]
     join: Option<String>,
-    /// Count and list files that cannot be read instead of ending
+    /// What is between the fields of a csv file: one character, or tab [default: , ; or a tab, whichever makes a column of paths]
+    #[arg(long, value_name = "CHARACTER", requires = "metadata", value_parser = delimiter, hide_default_value = true)]
+    delimiter: Option<u8>,
+    /// Words of a csv file that stand for no value, such as NA,n/a
+    #[arg(long, value_name = "WORDS", requires = "metadata", value_delimiter = ',')]
+    na: Vec<String>,
+    /// Count and list files that cannot be read, or decoded to their end, instead of ending; takes the time to decode them
     #[arg(long)]
     skip_bad: bool,
     /// Flush each item to the disk before the next, not all at the end
@@ -58,13 +64,22 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
+        [one] if one.is_ascii() && !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),
+        _ => Err("one character is expected, such as ';', or tab".into()),
+    }
+}
+
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if let Some(key) =
         args.join.as_ref().filter(|key| !args.pattern.iter().any(|pattern| pattern.keys().any(|known| known == **key)))
     {
         return Err(Error::invalid(format!("--join: no pattern has the key '{key}'")).remedy("give it with --pattern").into());
     }
-    let table = args.metadata.as_ref().map(|path| Table::read(path, args.join.as_deref())).transpose()?;
+    let how = Csv { delimiter: args.delimiter, na: args.na.clone() };
+    let table = args.metadata.as_ref().map(|path| Table::read_with(path, args.join.as_deref(), &how)).transpose()?;
     let options = ImportOptions {
         patterns: args.pattern.clone(),
         item: args.item.clone(),
@@ -73,6 +88,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         skip_bad: args.skip_bad,
     };
     let plan = plan(&args.folder, &options)?;
+    for warning in &plan.warnings {
+        let of = args.metadata.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()));
+        crate::eprintln_quietly(&text::shown(&format!("warning: {of}{warning}")));
+    }
     if args.dry_run {
         return print_plan(&plan, args.json, out);
     }
@@ -107,6 +126,7 @@ fn left_out(plan: &ImportPlan) -> Map<String, Value> {
     told.insert("litter".into(), plan.litter.into());
     told.insert("unused_rows".into(), plan.unused_rows.clone().into());
     told.insert("without_row".into(), plan.without_row.clone().into());
+    told.insert("warnings".into(), plan.warnings.clone().into());
     told
 }
 

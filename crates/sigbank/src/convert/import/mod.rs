@@ -23,6 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod csv;
 mod pattern;
 mod plan;
 mod run;
@@ -30,6 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use self::csv::Csv;
 pub use pattern::{Pattern, Template};
 pub use plan::{ImportOptions, ImportPlan, PlannedArray, PlannedItem, plan};
 pub use run::{ImportReport, run};

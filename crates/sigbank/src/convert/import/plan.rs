@@ -10,7 +10,8 @@ use crate::error::{Code, Error, Result};
 use crate::layout::jbof;
 use crate::store::{LocalStore, ReadAt};
 use serde_json::{Map, Value};
-use sigbank_format::array::{self, ArrayInfo, Format, mat};
+use sigbank_format::array::{self, ArrayInfo, ArrayReader, Format, mat};
+use sigbank_format::error::FormatError;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ const SIGNAL: &str = "signal";
 /// Keys of a pattern that name item and array, and are no metadata.
 const ITEM: &str = "item";
 const ARRAY: &str = "array";
+/// Bytes that are decoded at a time to see whether a file can be.
+const DECODED: usize = 1 << 20;
 /// Bad files that an error lists.
 const NAMED: usize = 3;
 
@@ -37,7 +40,8 @@ pub struct ImportOptions {
     pub array: Option<Template>,
     /// Further metadata.
     pub table: Option<Table>,
-    /// List files that cannot be read among those left out, instead of ending.
+    /// List files that cannot be read among those left out, instead of ending. Then each file is decoded to its end before anything is copied;
+    /// without it, its header is read, and what is damaged behind that is copied as it is.
     pub skip_bad: bool,
 }
 
@@ -81,6 +85,8 @@ pub struct ImportPlan {
     pub unused_rows: Vec<String>,
     /// Files that have no row, where there is a table.
     pub without_row: Vec<String>,
+    /// What of the table may have been taken for something else than was meant.
+    pub warnings: Vec<String>,
     pub(super) folder: PathBuf,
 }
 
@@ -109,7 +115,7 @@ enum Looked {
     Bad(Error),
 }
 
-/// Looks at every file of a folder and those below it: headers, no elements. Nothing is written.
+/// Looks at every file of a folder and those below it: headers, and elements where bad files are left out. Nothing is written.
 ///
 /// # Errors
 /// `NotFound` where the folder is not there; `AlreadyExists` where two files would be one array, naming both; `Invalid` for a name that no item or array can
@@ -168,6 +174,7 @@ pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
     plan.left_out.extend(bad.iter().map(|(file, e)| leave(&file.source, e.message())));
     plan.left_out.sort_by(|a, b| a.source.cmp(&b.source));
     if let Some(table) = &options.table {
+        plan.warnings = table.warnings().to_vec();
         plan.unused_rows = table.keys().filter(|key| !used.contains(*key)).map(str::to_owned).collect();
     }
     plan.items = items.into_iter().map(|(name, files)| item(name, files)).collect::<Result<_>>()?;
@@ -232,7 +239,11 @@ fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
         ));
     }
     let sought = options.table.is_some();
-    Ok(match header(file, &array) {
+    let header = header(file, &array, options.skip_bad).and_then(|(format, header)| {
+        contradiction(&said, &header).map_err(named)?;
+        Ok((format, header))
+    });
+    Ok(match header {
         Ok((format, header)) => {
             let modified = std::fs::metadata(&file.path).and_then(|found| found.modified()).ok();
             let array = PlannedArray {
@@ -264,8 +275,41 @@ fn join(said: &mut Map<String, Value>, row: &Map<String, Value>, path: &str) -> 
     Ok(())
 }
 
-/// What a file is by its content, and what its header says of audio.
-fn header(file: &Candidate, array: &str) -> Result<(Format, Map<String, Value>)> {
+/// What the header says of the samples themselves, path and table must not contradict: who reads the item would take one for the other.
+fn contradiction(said: &Map<String, Value>, header: &Map<String, Value>) -> Result<()> {
+    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    for key in ["samplerate", "channels"] {
+        if let (Some(said), Some(found)) = (said.get(key), header.get(key))
+            && number(said) != number(found)
+        {
+            return Err(Error::invalid(format!("'{key}' is {said} by its path or the table, and {found} in its header"))
+                .remedy("correct the table, or name its column otherwise (such as original_samplerate)"));
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a file to its end.
+fn decode(reader: &mut dyn ArrayReader) -> sigbank_format::error::Result<()> {
+    let (rows, row) = (reader.info().rows(), reader.info().row_bytes());
+    let step = (DECODED / row.max(1)).clamp(1, rows.max(1));
+    let mut out = Vec::new();
+    let mut done = 0;
+    while done < rows {
+        let count = step.min(rows - done);
+        // A row may be declared to be larger than any file.
+        let size = row.saturating_mul(count);
+        out.try_reserve_exact(size.saturating_sub(out.len()))
+            .map_err(|_| FormatError::limit(format!("a row of {row} bytes, for which there is no memory")))?;
+        out.resize(size, 0);
+        reader.read_rows(done, count, &mut out)?;
+        done += count;
+    }
+    Ok(())
+}
+
+/// What a file is by its content, and what its header says of audio; `whole`: it is decoded to its end.
+fn header(file: &Candidate, array: &str, whole: bool) -> Result<(Format, Map<String, Value>)> {
     let src: Arc<dyn ReadAt> = open_file(file)?;
     let located = |e: sigbank_format::FormatError| Error::from(e).at(file.path.display());
     let mut head = [0; 12];
@@ -282,7 +326,11 @@ fn header(file: &Candidate, array: &str) -> Result<(Format, Map<String, Value>)>
         Format::Mat => mat::open(src, array),
         _ => array::open(src, format),
     };
-    Ok((format, audio(reader.map_err(located)?.info())))
+    let mut reader = reader.map_err(located)?;
+    if whole {
+        decode(&mut *reader).map_err(located)?;
+    }
+    Ok((format, audio(reader.info())))
 }
 
 fn audio(info: &ArrayInfo) -> Map<String, Value> {

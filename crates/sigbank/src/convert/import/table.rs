@@ -1,5 +1,6 @@
 //! Metadata from a file: CSV, a JSON list or object, or a JSON object a line.
 
+use super::csv::{self, Csv};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
 use sigbank_format::model::json::{Json, Limits};
@@ -9,19 +10,20 @@ use std::path::Path;
 /// Largest file of metadata, in bytes.
 const MOST: u64 = 1 << 30;
 /// Columns that hold paths, by name, where none is named.
-const PATHS: [&str; 4] = ["path", "file", "filename", "file_name"];
+pub(super) const PATHS: [&str; 4] = ["path", "file", "filename", "file_name"];
 
 /// Rows of metadata by what they are joined with.
 ///
-/// A CSV file has a line of names first; its fields are separated by `,`, `;` or tabs, whichever the first line has most of. A column of whole
-/// numbers without leading zeros gives integers, one of other numbers floats, one of `true` and `false` these, any other text; an empty field gives
-/// nothing. JSON is a list of objects, an object of objects (whose keys are what is joined with), or, in a `.jsonl` file, an object a line.
+/// A CSV file has a line of names first; its fields are separated by `,`, `;` or tabs ([`Csv::delimiter`]). A column of whole
+/// numbers without leading zeros gives integers, one of other numbers floats, one of `true` and `false` these, any other text; an empty field, and
+/// one with a word that stands for nothing ([`Csv::na`]), gives nothing. A column that is text because of few of its values is warned of. JSON is a list of objects, an object of objects (whose keys are what is joined with), or, in a `.jsonl` file, an object a line.
 #[derive(Debug, Clone)]
 pub struct Table {
     /// The column that is compared: with a file's path or, where a key is named, with its metadata of that name.
     pub(super) column: Option<String>,
     by_path: bool,
     rows: BTreeMap<String, (usize, Map<String, Value>)>,
+    warnings: Vec<String>,
 }
 
 /// A table before its rows are sorted by their key.
@@ -29,6 +31,13 @@ struct Rows {
     /// Of an object of objects.
     keys: Option<Vec<String>>,
     rows: Vec<Map<String, Value>>,
+    warnings: Vec<String>,
+}
+
+impl Rows {
+    fn new(keys: Option<Vec<String>>, rows: Vec<Map<String, Value>>) -> Self {
+        Self { keys, rows, warnings: Vec::new() }
+    }
 }
 
 impl Table {
@@ -49,6 +58,14 @@ impl Table {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read(path: &Path, key: Option<&str>) -> Result<Self> {
+        Self::read_with(path, key, &Csv::default())
+    }
+
+    /// As [`Table::read`], saying how CSV is to be read.
+    ///
+    /// # Errors
+    /// Those of [`Table::read`].
+    pub fn read_with(path: &Path, key: Option<&str>, how: &Csv) -> Result<Self> {
         let located = |e: Error| e.at(path.display());
         let size = std::fs::metadata(path).map_err(|e| located(e.into()).remedy("check the path of the metadata"))?.len();
         if size > MOST {
@@ -60,7 +77,7 @@ impl Table {
         let rows = match ending.as_str() {
             "json" => json(text),
             "jsonl" | "ndjson" => json_lines(text),
-            "csv" | "tsv" | "txt" => csv(text),
+            "csv" | "tsv" | "txt" => csv::rows(text, key, how).map(|(rows, warnings)| Rows { warnings, ..Rows::new(None, rows) }),
             other => {
                 Err(Error::unsupported(format!("metadata are read from csv, tsv, json and jsonl files, not from '{other}'")))
             }
@@ -86,7 +103,7 @@ impl Table {
                 )
             }
         };
-        let mut table = Self { column: column.clone(), by_path: key.is_none(), rows: BTreeMap::new() };
+        let mut table = Self { column: column.clone(), by_path: key.is_none(), rows: BTreeMap::new(), warnings: rows.warnings };
         for (number, mut row) in rows.rows.into_iter().enumerate() {
             let own = rows.keys.as_ref().and_then(|keys| keys.get(number)).cloned();
             let joined = match &column {
@@ -126,6 +143,10 @@ impl Table {
         }
     }
 
+    /// What may have been taken for something else than was meant: columns and values.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
     /// What rows are joined by, sorted.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.rows.keys().map(String::as_str)
@@ -158,13 +179,13 @@ fn json(text: &[u8]) -> Result<Rows> {
     match Json::parse(text, &limits)?.to_value()? {
         Value::Array(list) => {
             let rows = list.into_iter().enumerate().map(|(n, value)| object(value, || format!("element {n} of the list")));
-            Ok(Rows { keys: None, rows: rows.collect::<Result<_>>()? })
+            Ok(Rows::new(None, rows.collect::<Result<_>>()?))
         }
         Value::Object(members) => {
             let (keys, values): (Vec<String>, Vec<Value>) = members.into_iter().unzip();
             let rows = keys.iter().zip(values).map(|(key, value)| object(value, || format!("what is said of '{key}'")));
             let rows = rows.collect::<Result<_>>()?;
-            Ok(Rows { keys: Some(keys), rows })
+            Ok(Rows::new(Some(keys), rows))
         }
         _ => Err(Error::corrupt("a JSON list of objects or an object of objects is expected")),
     }
@@ -179,66 +200,7 @@ fn json_lines(text: &[u8]) -> Result<Rows> {
             format!("line {}", n + 1)
         })
     });
-    Ok(Rows { keys: None, rows: rows.collect::<Result<_>>()? })
-}
-
-fn csv(text: &[u8]) -> Result<Rows> {
-    let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let often = |separator: &u8| first.iter().filter(|byte| *byte == separator).count();
-    let separator = [b',', b';', b'\t'].into_iter().rev().max_by_key(often).unwrap_or(b',');
-    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(text);
-    let wrong = |e: csv::Error| Error::corrupt(format!("this is no CSV table: {e}"));
-    let names: Vec<String> = reader.headers().map_err(wrong)?.iter().map(|name| name.trim().to_owned()).collect();
-    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names.iter().take(*n).any(|before| before == *name)) {
-        return Err(Error::corrupt(format!("two columns are named '{}'", twice.1)).remedy("name them otherwise"));
-    }
-    let records = reader.records().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    let mut rows = vec![Map::new(); records.len()];
-    for (at, name) in names.iter().enumerate() {
-        let cells: Vec<&str> = records.iter().map(|record| record.get(at).unwrap_or_default()).collect();
-        let kind = Column::of(&cells);
-        for (row, cell) in rows.iter_mut().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
-            row.insert(name.clone(), kind.value(cell));
-        }
-    }
-    Ok(Rows { keys: None, rows })
-}
-
-/// What the values of a column are.
-#[derive(Clone, Copy)]
-enum Column {
-    Int,
-    Float,
-    Bool,
-    Text,
-}
-
-impl Column {
-    fn of(cells: &[&str]) -> Self {
-        let all = |is: fn(&str) -> bool| cells.iter().filter(|cell| !cell.is_empty()).all(|cell| is(cell));
-        // A number with zeros before it is a name of something.
-        let is_int = |cell: &str| cell.parse::<i64>().is_ok_and(|n| n.to_string() == cell);
-        let is_float = |cell: &str| {
-            let digits = cell.trim_start_matches('-');
-            let padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
-            digits.starts_with(|c: char| c.is_ascii_digit()) && !padded && cell.parse::<f64>().is_ok_and(f64::is_finite)
-        };
-        match () {
-            () if all(is_int) => Self::Int,
-            () if all(is_float) => Self::Float,
-            () if all(|cell| matches!(cell, "true" | "false" | "True" | "False")) => Self::Bool,
-            () => Self::Text,
-        }
-    }
-    fn value(self, cell: &str) -> Value {
-        let value = match self {
-            Self::Int => cell.parse::<i64>().ok().map(Value::from),
-            Self::Float => cell.parse::<f64>().ok().map(Value::from),
-            Self::Bool => Some(cell.eq_ignore_ascii_case("true").into()),
-            Self::Text => None,
-        };
-        value.unwrap_or_else(|| cell.into())
-    }
+    Ok(Rows::new(None, rows.collect::<Result<_>>()?))
 }
 
 #[cfg(test)]

@@ -213,3 +213,41 @@ fn a_killed_import_goes_on_where_it_was() {
     let e = run(&whole, &dest, false, &mut |_, _| ()).unwrap_err();
     assert!(e.to_string().contains("another import"), "{e}");
 }
+
+#[test]
+fn what_the_table_says_of_samples_must_be_what_the_header_says() {
+    let (dir, loose, _) = tree(&[("a.wav", file(Format::Wav, 1)), ("b.wav", file(Format::Wav, 2))]);
+    let rate = plan(&loose, &ImportOptions::default()).unwrap().items[0].metadata["samplerate"].clone();
+    let table = dir.path().join("t.csv");
+    let with = |text: String, skip_bad| {
+        fs::write(&table, text).unwrap();
+        plan(&loose, &ImportOptions { table: Some(Table::read(&table, None).unwrap()), skip_bad, ..Default::default() })
+    };
+    let same = with(format!("path,samplerate,snr\na.wav,{rate}.0,3\nb.wav,{rate},4\n"), false).unwrap();
+    assert_eq!(same.items[0].metadata["samplerate"].as_f64(), rate.as_f64());
+    let other = format!("path,samplerate\na.wav,{rate}\nb.wav,44101\n");
+    let e = with(other.clone(), false).unwrap_err();
+    assert!(e.path().unwrap().ends_with("b.wav"), "{e}");
+    assert!(e.to_string().contains(&format!("'samplerate' is 44101 by its path or the table, and {rate} in its header")), "{e}");
+    let left = with(other, true).unwrap();
+    assert_eq!((left.items.len(), left.left_out[0].source.as_str()), (1, "b.wav"));
+    let doubt = with("path,snr\na.wav,3\nb.wav,?\nc.wav,4\n".into(), false).unwrap();
+    assert_eq!((doubt.warnings.len(), &doubt.items[0].metadata["snr"]), (1, &"3".into()));
+}
+
+#[test]
+fn files_that_are_damaged_behind_their_headers_are_left_out_on_demand() {
+    let ramp: Vec<u8> = (0..20_000u32).flat_map(|n| ((n * n) as i16).to_le_bytes()).collect();
+    let array = Array::new("<i2".parse().unwrap(), vec![20_000], ramp.into()).unwrap();
+    let options = EncodeOptions { name: "x", sample_rate: Some(8000), subtype: None, lossy: false };
+    let flac = encode(Format::Flac, &array, &options).unwrap().parts.concat();
+    let mut torn = flac.clone();
+    let middle = torn.len() / 2;
+    torn[middle..middle + 64].fill(0x55);
+    let (_dir, loose, dest) = tree(&[("good.flac", flac), ("torn.flac", torn)]);
+    assert_eq!(plan(&loose, &ImportOptions::default()).unwrap().items.len(), 2);
+    let left = plan(&loose, &ImportOptions { skip_bad: true, ..Default::default() }).unwrap();
+    assert_eq!((left.items.len(), left.left_out.len(), left.left_out[0].source.as_str()), (1, 1, "torn.flac"));
+    run(&left, &dest, false, &mut |_, _| ()).unwrap();
+    assert_eq!(Dataset::open(&dest).unwrap().item_names().unwrap(), ["good"]);
+}
