@@ -22,6 +22,7 @@ from servers.client import Control
 from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 from signal_cases import needs_reference
 
+PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
 SOAK = Path(__file__).parents[2] / "scripts" / "soak_signal.py"
 COUNT = 24
 Options = dict[str, str]
@@ -196,6 +197,11 @@ WHILE_WRITING: dict[str, list[Fault]] = {
     "undecided": [{"fault": "status", "status": 409, "code": "ConditionalRequestConflict", "method": "PUT", "skip": 3, "times": 1}],
     "hangs": [{"fault": "hang", "method": "PUT", "skip": 3, "times": 1}],
     "any reply lost": [{"fault": "lose_reply", "fraction": 0.2}],
+    # A proxy on the way that sends a request once more: the first answer that is seen is that of the second.
+    "told that another was first": [
+        {"fault": "replace", "status": 412, "code": "PreconditionFailed", **CREATES, "skip": 3, "fraction": 0.3},
+        {"fault": "replace", "status": 412, "code": "PreconditionFailed", **SWAPS, "fraction": 0.5},
+    ],
 }
 
 
@@ -221,7 +227,9 @@ def test_reading_ends_right(s3: Place, layout: Any, faults: list[Fault]) -> None
 def test_writing_ends_right(s3: Place, layout: Any, faults: list[Fault]) -> None:
     s3.proxy.set(*faults)
     layout.write(s3.root, s3.given(timeout="0.6", retries="12", retry_pause="0.01"))
-    assert all(s3.proxy.hits()), "a fault that was done to no request proves nothing"
+    done = s3.proxy.hits()
+    # A signal-dataset is published without replacing anything.
+    assert done[0] if faults[-1].get("header") == SWAPS["header"] and layout is SignalDataset else all(done), "proves nothing"
     s3.proxy.set()
     assert layout.read(s3.root, s3.options) == EXPECTED
     layout.check(s3.root, s3.options)
@@ -311,6 +319,52 @@ def test_writing_stops_and_goes_on(s3: Place, layout: Any, case: str) -> None:
     layout.write(s3.root, s3.options)
     assert layout.read(s3.root, s3.options) == EXPECTED
     layout.check(s3.root, s3.options)
+
+
+def program(place: Place, *arguments: str, option: str = "--storage-option") -> subprocess.CompletedProcess[str]:
+    settings = [part for key, value in place.options.items() for part in (option, f"{key}={value}")]
+    return subprocess.run([PROGRAM, *arguments, *settings], capture_output=True, text=True, timeout=120)
+
+
+MADE_UNDER: dict[str, list[Fault]] = {
+    "told that another was first": [{"fault": "replace", "status": 412, "code": "PreconditionFailed", **CREATES, "skip": 3, "fraction": 0.3}],
+    "reply lost": [{"fault": "lose_reply", **CREATES, "skip": 3, "fraction": 0.3}],
+    "a fifth refused": [UNAVAILABLE],
+}
+
+
+@params(MADE_UNDER)
+def test_new_datasets_are_made_in_spite_of_faults(s3: Place, faults: list[Fault]) -> None:
+    """By merge, recompress and split, whose shards, lists and root are each created once."""
+    source = s3.holding(Sedpack)
+    for verb, *more in [("merge",), ("recompress", "--compression", "GZIP"), ("split", "--split", "train=1")]:
+        root = f"{s3.root}-{verb}"
+        s3.proxy.set(*faults)
+        said = program(s3, verb, source.root, root, *more)
+        assert said.returncode == 0, said.stderr + said.stdout
+        assert all(s3.proxy.hits()), "a fault that was done to no request proves nothing"
+        s3.proxy.set()
+        numbers = Sedpack.read(root, s3.options)[0]
+        assert sorted(numbers) == [*range(COUNT)]
+        Sedpack.check(root, s3.options)
+
+
+def test_who_may_not_list_reads_and_copies_nevertheless(s3: Place, tmp_path: Path) -> None:
+    """Without that permission S3 says of a missing object that it must not be read; those that need not be there are none then."""
+    dataset = s3.holding(Sedpack)
+    forbidden = {"fault": "status", "status": 403, "code": "AccessDenied", "path": r"/(\.sigbank/|root\.json|_metadata\.json)"}
+    for verb in ("info", "check"):
+        s3.proxy.set(forbidden)
+        said = program(dataset, verb, dataset.root)
+        assert said.returncode == 0, said.stderr
+    s3.proxy.set(forbidden)
+    said = program(dataset, "cp", dataset.root, str(tmp_path / "copy"), option="--src-option")
+    assert said.returncode == 0 and s3.proxy.hits() != [0], said.stderr
+    assert Sedpack.read(str(tmp_path / "copy"), {}) == EXPECTED
+    # What must be there is no less forbidden than it is missed.
+    s3.proxy.set({**forbidden, "path": r"\.fb"})
+    said = program(dataset, "check", dataset.root)
+    assert said.returncode == 1 and "not permitted" in said.stderr and "AccessDenied" in said.stderr, said.stderr
 
 
 @both

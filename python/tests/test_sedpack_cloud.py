@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -10,11 +11,13 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 
+PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
 SHARDS_OF = 4
 
 WRITER = """
@@ -95,6 +98,59 @@ def test_many_processes_fill_one_dataset_and_some_are_killed(s3_server: dict[str
         for turn in range(3):
             part = set(range(1000 * (at + 1) + 10 * turn, 1000 * (at + 1) + 10 * turn + 10))
             assert not part & set(found) or part <= set(found)
+
+
+KILLED = """
+import json, os, signal, sys
+import numpy as np
+from sigbank.sedpack import Dataset
+
+filler = Dataset(sys.argv[1], storage_options=json.loads(sys.argv[2])).filler()
+with filler:
+    for n in range(100, 108):
+        filler.write_example(values={"n": n, "trace": np.arange(n, n + 500, dtype=np.int32)}, split="train")
+    print(flush=True)
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def gc(address: str, options: dict[str, str], *arguments: str) -> Any:
+    settings = [part for key, value in options.items() for part in ("--storage-option", f"{key}={value}")]
+    command = [PROGRAM, "gc", address, *arguments, "--json", *settings]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert said.returncode == 0, said.stderr + said.stdout
+    return json.loads(said.stdout)
+
+
+def test_what_killed_writers_left_in_a_bucket_is_found_and_deleted(s3_server: dict[str, str]) -> None:
+    address, options = address_in(s3_server), options_of(s3_server)
+    Dataset.create(address, Metadata(), structure(), storage_options=options)
+    writer = begin(address, options, 0, 1)
+    assert writer.communicate(timeout=120)[0] and writer.returncode == 0
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process: Any = subprocess.Popen([sys.executable, "-c", KILLED, address, json.dumps(options)], **pipes)
+    assert process.stdout.readline() == "\n"
+    # While it lives, what it wrote is young. Two shards are on their way, or there.
+    deadline = time.monotonic() + 60
+    while True:
+        found = gc(address, options, "--older-than", "1h")
+        if sum(one["kind"] == "shard" for one in found["orphans"]) == 2:
+            break
+        assert time.monotonic() < deadline, found
+    assert found["published"] and found["storage_clock"] and {one["kept"] for one in found["orphans"]} == {"young"}
+    process.communicate("\n")
+    assert process.returncode == -signal.SIGKILL
+    # A filler that is told to could take it over: kept unless that is said, too.
+    found = gc(address, options, "--older-than", "0s", "--delete", "--yes")
+    assert {one["kind"] for one in found["orphans"]} == {"progress record", "shard"}
+    assert found["deleted"] is None and {one["kept"] for one in found["orphans"]} == {"recoverable"}
+    found = gc(address, options, "--older-than", "0s", "--unpublished", "--delete", "--yes")
+    assert found["deleted"]["objects"] == len(found["orphans"]) >= 3
+    dataset = Dataset(address, storage_options=options)
+    dataset.check()
+    assert numbers(dataset) == [*range(10)]
+    assert gc(address, options)["orphans"] == []
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZSTD"])

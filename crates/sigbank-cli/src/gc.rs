@@ -1,25 +1,27 @@
 //! `sigbank gc`.
 
+mod report;
+
 use crate::check::confirmed;
 use crate::place::Storage;
 use crate::{Failure, text};
+use report::{Deleted, Garbage, Orphan};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::layout::signal_dataset::{Deleted, Elsewhere, Garbage, GcOptions, Orphan, gc, local_store};
-use sigbank::layout::{Layout, detect};
-use sigbank::store::{Store, connect, local_path};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Show what nothing names in a signal-dataset's folder, and delete what is old of it
+/// Show what nothing names in a dataset's folder or bucket, and delete what is old of it
 ///
-/// Killed workers, further tries at the same work and publications that were given up leave objects that no snapshot, version or annotation
-/// set names. They harm nobody. This lists the folder (as no other command does) and shows them; --older-than and --delete together
+/// Killed writers, further tries at the same work and publications that were given up leave objects that no snapshot, version, annotation
+/// set or list of a Sedpack dataset names. They harm nobody. This lists the folder (as no other command does) and shows them; --older-than and --delete together
 /// delete those of at least that age. What is younger may belong to a publication that is still being made: choose an age longer than any takes,
-/// from the first worker's shard on. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
+/// from the first worker's shard on, and longer than any filler runs. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
 ///
-/// While it deletes, sigbank/gc.json says so: publish, annotate, cp and sync wait for no one, but make what they take over of earlier runs young, look at
+/// Of a Sedpack dataset, what killed fillers finished is kept for the next one to take over (see --unpublished), and what lives is told by locks on
+/// a disk, and in a bucket by the age of what writers note there of every shard.
+///
+/// While it deletes of a signal-dataset, sigbank/gc.json says so: publish, annotate, cp and sync wait for no one, but make what they take over of earlier runs young, look at
 /// everything once more where something was deleted meanwhile, and do not publish while that is going on. Where a run in a bucket was killed, another one
 /// with --delete ends that. The reference package does not look at that file.
 #[derive(clap::Args)]
@@ -35,7 +37,8 @@ pub(crate) struct Args {
     /// Delete without asking
     #[arg(long, requires = "delete")]
     yes: bool,
-    /// Also where no dataset is published yet: nobody may be about to publish what is there
+    /// Also where no dataset is published yet (nobody may be about to publish what is there), and of a Sedpack dataset what killed fillers
+    /// finished and the next one would take over
     #[arg(long)]
     unpublished: bool,
     /// Also annotation sets that only earlier revisions of the catalog name, and these revisions
@@ -64,31 +67,14 @@ fn age(given: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let storage = args.storage.options();
-    let store: Arc<dyn Store> = match local_path(&args.dataset) {
-        Some(folder) => Arc::new(local_store(folder)?),
-        None => connect(&args.dataset, &storage)?,
-    };
-    if detect(&*store)? == Some(Layout::Sedpack) {
-        return Err(Error::unsupported("this is a Sedpack dataset, and only signal-datasets are looked through for garbage")
-            .at(&args.dataset)
-            .remedy("see what nothing lists there: sigbank check --repair --dry-run")
-            .into());
-    }
-    let options = GcOptions {
-        elsewhere: Elsewhere::with_options(storage),
-        unpublished: args.unpublished,
-        old_annotations: args.old_annotations,
-        ..GcOptions::new(args.older_than.unwrap_or_default())
-    };
-    let garbage = gc(&store, &options)?;
+    let garbage = Garbage::find(args, args.storage.options())?;
     if !args.json {
         print(args, &garbage, out)?;
         out.flush()?;
     }
     // Also where no object is garbage: what killed writers left unfinished goes too.
     let deleted = match args.delete && (garbage.doomed().count() == 0 || sure(args, &garbage)?) {
-        true => Some(garbage.delete(&store)?).filter(|deleted| deleted.objects + deleted.unfinished > 0),
+        true => Some(garbage.delete()?).filter(|deleted| deleted.objects + deleted.unfinished > 0),
         false => None,
     };
     if args.json {
@@ -132,8 +118,8 @@ fn sum<'a>(orphans: impl Iterator<Item = &'a Orphan>) -> (u64, u64) {
 fn print(args: &Args, garbage: &Garbage, out: &mut dyn Write) -> Result<(), Failure> {
     for orphan in &garbage.orphans {
         let age = orphan.age.map_or_else(|| "?".into(), words);
-        let kept = orphan.kept.map(|kept| format!(", kept: {}", kept.as_str())).unwrap_or_default();
-        let (bytes, kind) = (text::bytes(orphan.bytes), orphan.kind.as_str());
+        let kept = orphan.kept.map(|kept| format!(", kept: {kept}")).unwrap_or_default();
+        let (bytes, kind) = (text::bytes(orphan.bytes), orphan.kind);
         text::line(out, format_args!("{}  {bytes}  {age}  {kind}{kept}", orphan.path))?;
     }
     if garbage.not_ours_count > 0 {
@@ -175,7 +161,7 @@ fn as_json(args: &Args, garbage: &Garbage, deleted: Option<&Deleted>) -> Value {
     let orphans = garbage.orphans.iter().map(|orphan| {
         json!({
             "path": orphan.path.as_str(), "bytes": orphan.bytes, "age_seconds": orphan.age.map(|age| age.as_secs_f64()),
-            "kind": orphan.kind.as_str(), "kept": orphan.kept.map(|kept| kept.as_str()),
+            "kind": orphan.kind, "kept": orphan.kept,
         })
     });
     let names: Vec<_> = garbage.not_ours.iter().map(|path| path.as_str()).collect();

@@ -181,3 +181,29 @@ fn a_killed_run_is_invisible_and_the_next_one_cleans_up() {
         fs::remove_dir_all(bench.path("new")).unwrap();
     }
 }
+
+#[test]
+fn what_a_killed_writer_left_is_shown_and_deleted_by_age() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 400), 1, 1000));
+    assert_eq!(bench.run(&["pack", "a.wav", "data", "--window", "100"]).code, 0);
+    let lost = "train/0123456789/00112233445566778899aabbccddeeff.fb";
+    bench.write(&format!("data/{lost}"), vec![0; 1000]);
+    bench.write("data/train/mine.npz", vec![0; 10]);
+    let file = std::fs::File::options().write(true).open(bench.path("data").join(lost)).unwrap();
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86400 + 3600)).unwrap();
+    let said = bench.run(&["gc", "data"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert!(said.out.starts_with(&format!("{lost}  1.00 kB  3 days  shard\n")), "{}", said.out);
+    assert!(said.out.contains("1 file: train/mine.npz") && said.out.contains("named by nothing: 1 object"), "{}", said.out);
+    let told = bench.run(&["gc", "data", "--older-than", "7d", "--delete", "--yes", "--json"]).json();
+    assert_eq!((&told["deleted"], &told["orphans"][0]["kept"]), (&json!(null), &json!("young")));
+    let said = bench.run(&["gc", "data", "--older-than", "2d", "--delete", "--yes"]);
+    assert!(said.code == 0 && said.out.contains("deleted 1 object, 1.00 kB"), "{} {}", said.out, said.err);
+    assert!(!bench.path("data").join(lost).exists() && bench.path("data/train/mine.npz").exists());
+    assert_eq!(bench.run(&["check", "data"]).code, 0);
+    // Where the root is gone, what lies there tells the layout; and it may be about to be published.
+    std::fs::remove_file(bench.path("data/dataset_info.json")).unwrap();
+    let told = bench.run(&["gc", "data", "--older-than", "0s", "--delete", "--yes", "--json"]).json();
+    assert_eq!((&told["published"], &told["orphans"][0]["kept"]), (&json!(false), &json!("unpublished")));
+}

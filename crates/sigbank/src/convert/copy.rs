@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::CopyGuard;
 use crate::layout::{Contents, Entrance, Object};
 use crate::layout::{Layout, contents, detect, jbof, sedpack, signal_dataset};
-use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, local_path};
+use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, local_path, turn};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use each::each;
@@ -281,6 +281,13 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
             Some(guard)
         }
     };
+    // Of two datasets that are about to appear there, of whatever layout, one does.
+    let _turn = if plan.update { None } else { Some(turn::take(&**to)?) };
+    if !plan.update && detect(&**to)?.is_some_and(|layout| layout != plan.layout) {
+        return Err(Error::already_exists("a dataset of another layout has appeared here meanwhile")
+            .at(to.location())
+            .remedy("choose another place"));
+    }
     if let Some(next) = &plan.succession {
         let lists = next.lists.iter().map(|list| Ok((list.path.clone(), transfer.read(list)?))).collect::<Result<Vec<_>>>()?;
         sedpack::succeed(&**to, &next.old_root, &next.root, lists)?;

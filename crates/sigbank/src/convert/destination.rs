@@ -77,7 +77,17 @@ pub(super) fn vacant(store: &dyn Store, shown: impl std::fmt::Display) -> Result
 #[derive(Debug)]
 pub(super) enum Making {
     Folder(Staging),
-    Bucket(Veil),
+    Bucket(Begun),
+}
+
+/// What is put into a bucket; removed with this, before anybody hears of a failure, whichever threads still hold the store.
+#[derive(Debug)]
+pub(super) struct Begun(Veil);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
 }
 
 impl Making {
@@ -96,14 +106,14 @@ impl Making {
             return Err(taken(&*bucket, &root));
         }
         vacant(&*bucket, address)?;
-        Ok(Self::Bucket(Veil::new(bucket, keep)))
+        Ok(Self::Bucket(Begun(Veil::new(bucket, keep))))
     }
 
     /// Where to write.
     pub(super) fn store(&self) -> Result<Arc<dyn Store>> {
         Ok(match self {
             Self::Folder(staging) => Arc::new(local_store(staging.dir())?),
-            Self::Bucket(veil) => Arc::new(veil.clone()),
+            Self::Bucket(begun) => Arc::new(begun.0.clone()),
         })
     }
 
@@ -114,7 +124,7 @@ impl Making {
     pub(super) fn publish(self) -> Result<()> {
         match self {
             Self::Folder(staging) => staging.publish(),
-            Self::Bucket(veil) => veil.lift(),
+            Self::Bucket(begun) => begun.0.lift(),
         }
     }
 }

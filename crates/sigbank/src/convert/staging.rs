@@ -15,8 +15,8 @@ fn filling() -> MutexGuard<'static, Vec<PathBuf>> {
     FILLING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes every folder that this process is filling, for one that is about to end: whoever wants to publish or to make one waits for
-/// that end, and waits for ever. Gives the number of folders.
+/// Removes every folder that this process is filling, and what it put into buckets for new Sedpack datasets, for one that is about to end: whoever
+/// wants to publish or to make one waits for that end, and waits for ever. Gives the number of datasets.
 ///
 /// ```no_run
 /// let folders = sigbank::convert::abandon_all();
@@ -37,7 +37,7 @@ pub fn abandon_all() -> usize {
         }
     }
     std::mem::forget(all);
-    count
+    count + super::veil::abandon_all()
 }
 
 /// A new folder beside the one that it is to become. It is removed when dropped before [`Staging::publish`]; what a killed

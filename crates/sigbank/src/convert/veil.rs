@@ -4,12 +4,20 @@ use crate::error::{Code, Error, Result};
 use crate::layout::sedpack::{LIST, ROOT};
 use crate::store::{
     Capabilities, DirEntry, Expected, Listing, LockGuard, MemoryStore, NewObject, ObjectMeta, Opening, Store, StoreFile, Version,
+    turn,
 };
 use crate::uri::RelPath;
 use bytes::Bytes;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Requests in flight at once where much is removed.
+const AT_ONCE: usize = 16;
+
+/// Those that this process is filling.
+static FILLING: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 /// A bucket in which a new Sedpack dataset is made. Shards go there at once; root, lists and what writers note for each other stay in
 /// memory, where one process writes with the locks that a bucket does not have, until [`Veil::lift`].
@@ -21,7 +29,14 @@ struct Inner {
     bucket: Arc<dyn Store>,
     hidden: MemoryStore,
     /// What was put into the bucket, where it is to be removed if the dataset never appears.
-    made: Option<Mutex<Vec<RelPath>>>,
+    made: Option<Mutex<Made>>,
+}
+
+#[derive(Debug, Default)]
+struct Made {
+    paths: Vec<RelPath>,
+    /// It was removed: what a thread puts there after all is removed at once.
+    over: bool,
 }
 
 fn is_hidden(path: &RelPath) -> bool {
@@ -31,7 +46,17 @@ fn is_hidden(path: &RelPath) -> bool {
 impl Veil {
     /// With `keep`, what is put there stays when the run fails: for names that the next run uses again.
     pub(super) fn new(bucket: Arc<dyn Store>, keep: bool) -> Self {
-        Self(Arc::new(Inner { bucket, hidden: MemoryStore::new(), made: (!keep).then(Mutex::default) }))
+        let inner = Arc::new(Inner { bucket, hidden: MemoryStore::new(), made: (!keep).then(Mutex::default) });
+        let mut filling = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
+        filling.retain(|other| other.strong_count() > 0);
+        filling.push(Arc::downgrade(&inner));
+        drop(filling);
+        Self(inner)
+    }
+
+    /// Takes away what was put there, if the dataset has not appeared, and whatever is put there from now on.
+    pub(super) fn remove(&self) {
+        self.0.remove();
     }
 
     fn of(&self, path: &RelPath) -> &dyn Store {
@@ -54,19 +79,25 @@ impl Veil {
         for path in &lists {
             let bytes = self.0.hidden.get(path)?;
             match bucket.create(path, &[&bytes]) {
-                Ok(()) => self.made(path),
+                Ok(()) => self.0.made(path),
                 Err(e) if e.code() == Code::AlreadyExists && bucket.get(path)? == bytes => {}
                 Err(e) if e.code() == Code::AlreadyExists => {
                     return Err(Error::conflict(
                         "there is such a list already, of another run that makes a dataset here or was killed",
                     )
                     .at(bucket.locate(path))
-                    .remedy("choose another destination; or, if nobody writes there, remove what lies there and run again"));
+                    .remedy(
+                        "choose another destination; or, if nobody writes there, remove what a killed run left and run again: \
+                         sigbank gc ADDRESS --unpublished --older-than 1h --delete",
+                    ));
                 }
                 Err(e) => return Err(e),
             }
         }
         bucket.flush(&lists)?;
+        // Of two that are about to appear, of whatever layout, one does.
+        let _turn = turn::take(bucket)?;
+        super::destination::vacant(bucket, bucket.location())?;
         match bucket.create(&root, &[&self.0.hidden.get(&root)?]) {
             Err(e) if e.code() == Code::AlreadyExists => Err(taken(bucket, &root)),
             // Whatever became of it: what the root names must stay.
@@ -77,13 +108,9 @@ impl Veil {
         }
     }
 
-    fn made(&self, path: &RelPath) {
-        self.0.made(path);
-    }
-
     fn forget(&self) {
         if let Some(mut made) = self.0.lock() {
-            made.clear();
+            made.paths.clear();
         }
     }
 }
@@ -96,25 +123,50 @@ pub(super) fn taken(bucket: &dyn Store, root: &RelPath) -> Error {
 }
 
 impl Inner {
-    fn lock(&self) -> Option<MutexGuard<'_, Vec<RelPath>>> {
+    fn lock(&self) -> Option<MutexGuard<'_, Made>> {
         self.made.as_ref().map(|made| made.lock().unwrap_or_else(PoisonError::into_inner))
     }
     fn made(&self, path: &RelPath) {
-        if !is_hidden(path)
-            && let Some(mut made) = self.lock()
-        {
-            made.push(path.clone());
+        let Some(mut made) = self.lock() else { return };
+        if made.over {
+            drop(made);
+            let _ = self.bucket.delete(path);
+        } else {
+            made.paths.push(path.clone());
         }
+    }
+    fn remove(&self) {
+        let Some(mut made) = self.lock() else { return };
+        made.over = true;
+        let paths = std::mem::take(&mut made.paths);
+        drop(made);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                // What cannot be removed is in nobody's way: nothing names it, and a gc finds it.
+                let _ = self.bucket.delete(path);
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..AT_ONCE.min(paths.len())).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for path in self.lock().map(|mut made| std::mem::take(&mut *made)).unwrap_or_default() {
-            // What cannot be removed is in nobody's way: nothing names it.
-            let _ = self.bucket.delete(&path);
-        }
+        self.remove();
     }
+}
+
+/// Removes what this process is putting into buckets, for one that is about to end; gives the number of datasets.
+pub(super) fn abandon_all() -> usize {
+    let all = std::mem::take(&mut *FILLING.lock().unwrap_or_else(PoisonError::into_inner));
+    let begun = |inner: &Arc<Inner>| inner.lock().is_some_and(|made| !made.paths.is_empty());
+    let all: Vec<_> = all.iter().filter_map(Weak::upgrade).filter(begun).collect();
+    all.iter().for_each(|inner| inner.remove());
+    all.len()
 }
 
 #[derive(Debug)]
@@ -136,7 +188,9 @@ impl Write for NewVeiled {
 impl NewObject for NewVeiled {
     fn commit(self: Box<Self>) -> Result<()> {
         self.object.commit()?;
-        self.inner.made(&self.path);
+        if !is_hidden(&self.path) {
+            self.inner.made(&self.path);
+        }
         Ok(())
     }
 }
@@ -186,7 +240,9 @@ impl Store for Veil {
     }
     fn create(&self, path: &RelPath, parts: &[&[u8]]) -> Result<()> {
         self.of(path).create(path, parts)?;
-        self.made(path);
+        if !is_hidden(path) {
+            self.0.made(path);
+        }
         Ok(())
     }
     fn write_new(&self, path: &RelPath) -> Result<Box<dyn NewObject>> {

@@ -61,6 +61,14 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
+    /// As if the object had been written so much earlier.
+    #[cfg(test)]
+    pub(crate) fn make_older(&self, path: &RelPath, by: Duration) {
+        let mut objects = self.0.objects.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = objects.by_path.get_mut(path) {
+            object.written -= by;
+        }
+    }
     fn find(&self, path: &RelPath) -> Result<(Bytes, u64)> {
         let objects = self.0.objects.read().unwrap_or_else(PoisonError::into_inner);
         let found = objects.by_path.get(path).map(|object| (object.bytes.clone(), object.number));

@@ -6,6 +6,7 @@
 
 pub mod bucket;
 pub mod cache;
+pub(crate) mod clock;
 pub mod cloud;
 #[doc(hidden)]
 pub mod conformance;
@@ -14,6 +15,7 @@ pub mod fault;
 mod file;
 pub mod local;
 pub mod memory;
+pub(crate) mod turn;
 mod zip;
 
 pub use cloud::CloudStore;

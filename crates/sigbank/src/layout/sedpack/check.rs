@@ -22,6 +22,9 @@ const FETCHED: u64 = 32 << 20;
 const WAITING: usize = 8;
 /// Shards that a thread takes at a time.
 const BATCH: u64 = 32;
+/// So many shards at fault are named, and after so many the check ends.
+const NAMED: usize = 20;
+const ENOUGH: usize = 1000;
 /// How often a thread that is at work on some shards says how far it is.
 const OFTEN: Duration = Duration::from_millis(20);
 
@@ -43,7 +46,7 @@ pub(super) fn check(
         .remedy("this is another version of the dataset than the one the checksums were taken of"));
     }
     let total = state.info.splits().iter().map(|(_, list)| list.shards).sum();
-    let mut done = Verified::default();
+    let (mut done, mut faults) = (Verified::default(), Vec::new());
     if !progress(0, total) {
         return Err(stopped());
     }
@@ -55,8 +58,9 @@ pub(super) fn check(
     let batch = (total / (threads as u64 * 8)).clamp(1, BATCH) as usize;
     let entries = Mutex::new(Entries { store, state, splits: state.info.splits().iter(), now: None });
     let stop = AtomicBool::new(false);
-    let (tell, hear) = mpsc::channel::<Result<Verified>>();
-    let run = |tell: mpsc::Sender<Result<Verified>>| {
+    let (tell, hear) = mpsc::channel::<Result<Told>>();
+    let fault = |e: &Error| matches!(e.code(), Code::Corrupt | Code::NotFound);
+    let run = |tell: mpsc::Sender<Result<Told>>| {
         let mut buffer = vec![0; CHUNK];
         loop {
             let taken = entries.lock().unwrap_or_else(PoisonError::into_inner).take(batch);
@@ -66,21 +70,24 @@ pub(super) fn check(
                 let mut told = Instant::now();
                 for text in texts {
                     let shard = ShardInfo::from_text(&text)?;
-                    done.bytes += shard_ok(store, algorithms, reader, &shard, &mut buffer)?;
+                    match shard_ok(store, algorithms, reader, &shard, &mut buffer) {
+                        Err(e) if fault(&e) => drop(tell.send(Ok(Told::AtFault(e)))),
+                        bytes => done.bytes += bytes?,
+                    }
                     done.units += 1;
                     done.records += shard.examples;
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
                     if told.elapsed() >= OFTEN {
-                        let _ = tell.send(Ok(std::mem::take(&mut done)));
+                        let _ = tell.send(Ok(Told::Whole(std::mem::take(&mut done))));
                         told = Instant::now();
                     }
                 }
                 Ok(done)
             });
             let failed = found.is_err();
-            if tell.send(found).is_err() || failed || stop.load(Ordering::Relaxed) {
+            if tell.send(found.map(Told::Whole)).is_err() || failed || stop.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -91,17 +98,54 @@ pub(super) fn check(
             scope.spawn(|| run(tell));
         }
         drop(tell);
-        let heard = hear.iter().try_for_each(|found| {
-            let found = found?;
+        let heard = hear.iter().try_for_each(|told| {
+            let found = match told? {
+                Told::Whole(found) => found,
+                Told::AtFault(e) => {
+                    faults.push(e);
+                    return if faults.len() < ENOUGH { Ok(()) } else { Err(stopped()) };
+                }
+            };
             done.units += found.units;
             done.records += found.records;
             done.bytes += found.bytes;
             if progress(done.units, total) { Ok(()) } else { Err(stopped()) }
         });
         stop.store(true, Ordering::Relaxed);
-        heard
+        if faults.len() < ENOUGH { heard } else { Ok(()) }
     })?;
-    Ok(done)
+    all_of(faults).map_or(Ok(done), Err)
+}
+
+/// What a thread found.
+enum Told {
+    Whole(Verified),
+    /// A shard that is gone or damaged: the next ones are looked at all the same.
+    AtFault(Error),
+}
+
+/// One error of all shards at fault: about the first, with the names of the others.
+fn all_of(mut faults: Vec<Error>) -> Option<Error> {
+    faults.sort_by(|a, b| a.path().cmp(&b.path()));
+    let count = faults.len();
+    let mut faults = faults.into_iter();
+    let first = faults.next()?;
+    if count == 1 {
+        return Some(first);
+    }
+    let one = |e: Error| format!("{}: {}", e.path().unwrap_or("a shard"), e.message());
+    let named: Vec<String> = faults.take(NAMED - 1).map(one).collect();
+    let more = match count.saturating_sub(named.len() + 1) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let least = if count < ENOUGH { "" } else { "at least " };
+    let text = format!("{} ({least}{count} shards are at fault: this one; {}{more})", first.message(), named.join("; "));
+    let all = Error::new(first.code(), text).at(first.path().unwrap_or("a shard"));
+    Some(match first.remedy_text() {
+        Some(remedy) => all.remedy(remedy),
+        None => all,
+    })
 }
 
 /// The entries of all shards.

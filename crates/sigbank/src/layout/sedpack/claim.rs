@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is known of lists before they are replaced: their version, or that there is none.
 pub(super) type Known = HashMap<RelPath, Option<Version>>;
 
-fn place(root: &[u8]) -> Result<RelPath> {
+pub(super) fn place(root: &[u8]) -> Result<RelPath> {
     RelPath::parse(".sigbank/journals")?.join(&format!("{}.json", sha256(root)))
 }
 

@@ -34,8 +34,14 @@ impl Dataset {
 /// Those of [`Dataset::contents`], and of writing.
 pub fn recovered_contents(store: &Arc<dyn Store>) -> Result<Contents> {
     let dataset = Dataset::open_store(Arc::clone(store), OpenOptions { allow_newer: true })?;
-    dataset.recover()?;
-    dataset.refresh()?;
+    match dataset.recover() {
+        // Who may only read sees a begun commit as done; and is told by S3 that a journal that is not there must not be read.
+        Err(e) if matches!(e.code(), Code::ReadOnly | Code::Storage) => dataset.set_state(dataset.newest()?),
+        recovered => {
+            recovered?;
+            dataset.refresh()?;
+        }
+    }
     dataset.contents()
 }
 

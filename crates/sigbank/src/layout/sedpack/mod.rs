@@ -9,6 +9,7 @@ mod claim;
 mod commit;
 mod contents;
 mod filler;
+mod gc;
 mod info;
 mod journal;
 mod lists;
@@ -26,6 +27,7 @@ mod transfer;
 pub use bench::decode_all;
 pub use contents::{local_store, recovered_contents, succeed, succession};
 pub use filler::{Adopted, Filler, FillerOptions, Written};
+pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
 pub use info::{Info, NEWEST_VERSION, ROOT, SPLITS, WRITTEN_VERSION};
 pub use lists::{FileInfo, LIST, ListRef, ShardInfo, ShardsList};
 pub use repair::{RepairAction, RepairKind, RepairNote, RepairOptions, RepairPlan};
@@ -308,7 +310,7 @@ impl Dataset {
     /// dataset can be written. `progress` hears (shards done, shards in all) and stops the run by `false`.
     ///
     /// # Errors
-    /// `Corrupt` or `NotFound` names the first file at fault.
+    /// `Corrupt` or `NotFound` names the files at fault, of very many the first ones.
     pub fn check(&self, expected: &[String], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         // Where that is not possible (a full disk, a read-only one) what readers see is checked.
         let _ = self.recover();

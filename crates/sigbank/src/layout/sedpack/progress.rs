@@ -88,6 +88,11 @@ impl Session {
         store.create(&RelPath::parse(DIR)?.join(&name)?, &[record.to_string().as_bytes()])
     }
 
+    /// Its name.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Removes the session's records: they are committed, or there are none.
     pub(super) fn end(self, store: &dyn Store) -> Result<()> {
         if let Some(page) = self.page {
@@ -120,6 +125,28 @@ fn entries(store: &dyn Store) -> Result<Vec<(String, RelPath)>> {
         }
     }
     Ok(found)
+}
+
+/// The session that an object of records is of.
+pub(super) fn session_of(path: &RelPath) -> Option<&str> {
+    let id = path.strip_prefix(&RelPath::parse(DIR).ok()?).map(|_| path.file_name().split_once('.'))??.0;
+    (!id.is_empty()).then_some(id)
+}
+
+/// A dead writer's session, held, so that nobody adopts it meanwhile; none where its writer lives, or where that cannot be known.
+pub(super) fn hold(store: &dyn Store, id: &str) -> Result<Option<Session>> {
+    if !store.capabilities().locks {
+        return Ok(None);
+    }
+    match store.try_lock(&lock_name(id)) {
+        Err(e) if matches!(e.code(), Code::ReadOnly | Code::Unsupported) => Ok(None),
+        held => Ok(held?.map(|alive| Session { id: id.to_owned(), alive: Some(alive), log: None, page: None })),
+    }
+}
+
+/// The records that these objects hold.
+pub(super) fn records(store: &dyn Store, paths: &[RelPath]) -> Result<Vec<Record>> {
+    Ok(read(store, paths)?.into_iter().map(|(_, record)| record).collect())
 }
 
 /// Reads records and the path of the writer that left each, in the order of their numbers. A torn one is none: its shard was

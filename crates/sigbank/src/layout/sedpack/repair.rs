@@ -7,7 +7,7 @@
 
 mod candidates;
 mod copies;
-mod dropped;
+pub(super) mod dropped;
 mod examine;
 mod plan;
 mod survey;

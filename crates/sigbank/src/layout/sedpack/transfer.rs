@@ -113,8 +113,7 @@ impl Assembly {
         super::info::known_split(split)?;
         let path = shard.path()?.clone();
         // Where a request costs time the shard is fetched once, if it is not too large.
-        let file = open(from.store(), &path, ALL, None)
-            .map_err(|e| e.remedy("the shard is listed but cannot be read; see what a repair would do"))?;
+        let file = open(from.store(), &path, ALL, None).map_err(unreadable)?;
         let far = from.round_trip() > 0 && file.size() <= FETCHED;
         let mut first = Some(if far { Whole::fetch(file)? } else { file });
         if let Some(file) = &first {
@@ -168,8 +167,7 @@ impl Assembly {
         let store = from.store();
         let file = match file {
             Some(file) => file,
-            None => open(store, &info.path, ALL, None)
-                .map_err(|e| e.remedy("the shard is listed but cannot be read; see what a repair would do"))?,
+            None => open(store, &info.path, ALL, None).map_err(unreadable)?,
         };
         if self.is_there(&*file, info, to)? {
             self.bytes += file.size();
@@ -244,6 +242,16 @@ impl Assembly {
         store.create(&root, &[&info.to_bytes()?])?;
         store.flush(&[root])?;
         Dataset::open_store(store, OpenOptions { allow_newer: true })
+    }
+}
+
+/// What to do about a shard that is gone or damaged; what the storage says of itself stays.
+fn unreadable(e: Error) -> Error {
+    match e.code() {
+        Code::NotFound | Code::Corrupt => {
+            e.remedy("the shard is listed but cannot be read: see what a repair would do, sigbank check --repair --dry-run")
+        }
+        _ => e,
     }
 }
 

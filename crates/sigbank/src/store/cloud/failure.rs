@@ -188,12 +188,18 @@ impl Failure {
             }
             (Some(400), "KeyTooLongError" | "InvalidUri" | "InvalidObjectName" | "InvalidResourceName") => {
                 Error::invalid(format!("the service does not allow such a name: {told}"))
+                    .remedy("choose a shorter one, of letters, digits, '-', '_' and '.'")
             }
             (Some(404), _) => Error::not_found(told),
             _ => match self.error {
-                ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. } => Error::unsupported(told),
-                ObjectError::InvalidPath { .. } => Error::invalid(told),
-                _ => Error::storage(told),
+                ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. } => {
+                    Error::unsupported(told).remedy("this service cannot do that: use another one, or copy the dataset: sigbank cp")
+                }
+                ObjectError::InvalidPath { .. } => Error::invalid(told).remedy("correct the address, or the name"),
+                _ => Error::storage(told).remedy(match seen.status {
+                    Some(408 | 429 | 500..) => "the service is overloaded or out of order: try again later, or allow more tries by the option retries",
+                    _ => "look whether the address, the endpoint, the region and the credentials are those of this service",
+                }),
             },
         }
     }
@@ -261,6 +267,9 @@ mod tests {
     fn each_refusal_has_its_code_and_its_words() {
         for (status, code, purpose, expected, words) in [
             (404, "NoSuchBucket", Purpose::Read, Code::NotFound, "bucket \"b\" does not exist"),
+            (503, "SlowDown", Purpose::Read, Code::Storage, "try again later"),
+            (400, "Strange", Purpose::Read, Code::Storage, "look whether the address"),
+            (400, "KeyTooLongError", Purpose::Create, Code::Invalid, "shorter"),
             (404, "NoSuchKey", Purpose::Read, Code::NotFound, "no such object"),
             (403, "AccessDenied", Purpose::Create, Code::ReadOnly, "writing is not permitted"),
             (403, "AccessDenied", Purpose::Read, Code::Storage, "reading is not permitted"),

@@ -81,8 +81,14 @@ impl Condition {
     }
 }
 
-/// Puts an object under a condition, and says which version it is.
+/// Puts an object under a condition, and says which version it is. Where the condition fails and what is there is of this very call, that
+/// has succeeded: the answer was lost, or something on the way sent the request once more.
 pub(super) async fn put(inner: &Inner, path: &RelPath, content: Content, condition: Condition) -> Result<Version> {
+    put_unless(inner, path, content, condition, true).await
+}
+
+/// As [`put`]; with `look` false, nobody looks whose object failed the condition, unless an answer was lost.
+async fn put_unless(inner: &Inner, path: &RelPath, content: Content, condition: Condition, look: bool) -> Result<Version> {
     let key = inner.settings.key(path)?;
     let mark = uuid::Uuid::new_v4().simple().to_string();
     let mut tries = Tries::new(inner);
@@ -92,10 +98,12 @@ pub(super) async fn put(inner: &Inner, path: &RelPath, content: Content, conditi
             Ok((e_tag, generation)) => return version(inner, e_tag, generation),
             Err(failure) => failure,
         };
-        if tries.doubtful && failure.is_condition() {
-            // The first answer may have been lost after it was written, and the condition failed by our own object.
-            if let Some(ours) = own(inner, &key, &mark, content.len()).await? {
-                return Ok(ours);
+        if failure.is_condition() && (tries.doubtful || look) {
+            match own(inner, &key, &mark, content.len()).await {
+                Ok(Some(ours)) => return Ok(ours),
+                // Where nobody may look, the answer stands.
+                Err(e) if tries.doubtful => return Err(e),
+                _ => {}
             }
         }
         tries.again(failure, condition.purpose()).await?;
@@ -172,7 +180,7 @@ pub(super) async fn delete(inner: &Inner, path: &RelPath) -> Result<()> {
 
 /// Finds out whether the service keeps its word on conditions: one that does not would let writers overwrite each other unseen.
 pub(super) async fn probe(inner: &Inner) -> Result<()> {
-    let name = RelPath::parse(&format!(".sigbank/probe/{}", uuid::Uuid::new_v4().simple()))?;
+    let name = crate::store::clock::probe()?;
     let content = || Content::of(&[b"sigbank looks whether this service keeps its word"]);
     let refused = |what: &str| {
         Err(Error::unsupported(format!(
@@ -183,13 +191,13 @@ pub(super) async fn probe(inner: &Inner) -> Result<()> {
         ))
     };
     put(inner, &name, content(), Condition::Absent).await?;
-    let again = put(inner, &name, content(), Condition::Absent).await.map(|_| ());
+    let again = put_unless(inner, &name, content(), Condition::Absent, false).await.map(|_| ());
     let wrong = match inner.settings.service {
         super::settings::Service::Gcs => "1",
         super::settings::Service::Azure => "\"0x0\"",
         _ => "\"00000000000000000000000000000000\"",
     };
-    let swapped = put(inner, &name, content(), Condition::Version(Version::new(wrong))).await.map(|_| ());
+    let swapped = put_unless(inner, &name, content(), Condition::Version(Version::new(wrong)), false).await.map(|_| ());
     // Litter is no reason not to write: some may write who may not delete.
     let _ = delete(inner, &name).await;
     match (again, swapped) {

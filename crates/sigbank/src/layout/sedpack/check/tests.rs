@@ -129,3 +129,26 @@ fn a_check_tells_how_far_it_is_and_can_be_stopped() {
         assert!(e.code() == Code::Conflict && e.to_string().contains("stopped before its end"), "{e}");
     }
 }
+
+#[test]
+fn every_shard_at_fault_is_named_and_of_very_many_the_first() {
+    let (store, dataset) = filled(9);
+    let paths: Vec<RelPath> =
+        dataset.shard_infos("train", 0, 40).unwrap().iter().map(|shard| shard.files[0].path.clone()).collect();
+    let whole = check(&store).unwrap();
+    store.delete(&paths[3]).unwrap();
+    let alone = check(&store).unwrap_err();
+    assert!(alone.code() == Code::NotFound && alone.path().unwrap().ends_with(paths[3].as_str()), "{alone}");
+    assert!(!alone.to_string().contains("at fault"), "{alone}");
+    store.replace(&paths[20], &[b"other"], Expected::Any).unwrap();
+    store.replace(&paths[30], &[b"others"], Expected::Any).unwrap();
+    let e = check(&store).unwrap_err();
+    let text = e.to_string();
+    assert!(text.contains("3 shards are at fault") && !text.contains(" more"), "{e}");
+    assert!([3, 20, 30].iter().all(|&at| text.matches(paths[at].as_str()).count() == 1), "{e}");
+    assert!(text.contains("sha256") && e.remedy_text().is_some(), "{e}");
+    paths.iter().for_each(|path| drop(store.replace(path, &[b"nothing"], Expected::Any).unwrap()));
+    let text = check(&store).unwrap_err().to_string();
+    assert!(text.contains("40 shards are at fault") && text.contains("; and 20 more)"), "{text}");
+    assert_eq!((whole, text.matches(".fb").count()), (43, 20));
+}

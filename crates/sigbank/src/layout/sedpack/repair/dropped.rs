@@ -18,7 +18,7 @@ fn place() -> Result<RelPath> {
 }
 
 /// Each shard that was dropped, by the path of its first file.
-pub(super) fn read(store: &dyn Store) -> Result<HashMap<RelPath, Record>> {
+pub(in super::super) fn read(store: &dyn Store) -> Result<HashMap<RelPath, Record>> {
     let bytes = match store.get(&place()?) {
         Ok(bytes) => bytes,
         Err(e) if e.code() == Code::NotFound => return Ok(HashMap::new()),
