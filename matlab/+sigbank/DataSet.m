@@ -64,7 +64,7 @@ classdef DataSet < handle
 
     function items = findItems(self, varargin)
       % Items whose metadata match: findItems(key, value, ...). A cell array as value means any of its elements; every key must match,
-      % and one that an item has not does not.
+      % and one that an item has not does not. A vector is equal to a list of the same numbers, row or column.
       if mod(numel(varargin), 2) ~= 0 || ~iscellstr(varargin(1:2:end))
         error('sigbank:invalid', 'findItems expects pairs of a key and a value, such as findItems(''speaker'', ''ann'')');
       end
@@ -100,6 +100,10 @@ function yes = matches(metadata, query)
 end
 
 function yes = same(found, wanted)
-  % A text equals a text only: isequal('a', 97) is true.
+  % A text equals a text only: isequal('a', 97) is true. Lists of JSON are columns.
+  if isvector(found) && isvector(wanted) && ~ischar(found)
+    found = found(:);
+    wanted = wanted(:);
+  end
   yes = ischar(found) == ischar(wanted) && isequal(found, wanted);
 end

@@ -59,12 +59,17 @@ classdef Item < handle
     end
 
     function arrays = allArrays(self)
-      % All arrays: a cell array with rows {name, data, metadata}, sorted by name.
+      % All arrays: a cell array with rows {name, data, metadata}, sorted by name. One that cannot be read is left out, with the warning
+      % sigbank:skipped; getArray gives its error.
       names = self.arrayNames();
-      arrays = cell(numel(names), 3);
+      arrays = cell(0, 3);
       for k = 1:numel(names)
-        [data, metadata] = self.getArray(names{k});
-        arrays(k, :) = {names{k}, data, metadata};
+        try
+          [data, metadata] = self.getArray(names{k});
+          arrays(end + 1, :) = {names{k}, data, metadata};
+        catch e
+          warning('sigbank:skipped', 'the array ''%s'' is left out: %s', names{k}, e.message);
+        end
       end
     end
   end

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, final, overload
+from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 
@@ -348,6 +348,15 @@ class MetadataTable:
 class MappedFile:
     """A file's bytes under a writable array; the file never changes."""
 
+_JbofArray: TypeAlias = tuple[
+    str,
+    bytes,
+    str,
+    tuple[np.ndarray[Any, np.dtype[np.uint8]], int, str, tuple[int, ...], bool] | None,
+    tuple[list[int], str | None] | None,
+    int | None,
+]
+
 @final
 class JbofDataset:
     """A data set of the JBOF layout, its items and arrays by name. Errors are those of `sigbank.jbof.errors`."""
@@ -358,6 +367,9 @@ class JbofDataset:
     @staticmethod
     def open_file(path: str | PathLike[str], hdf: bool) -> JbofDataset:
         """Opens a data set in a file to read it: of HDF5, or else a zip archive."""
+    @staticmethod
+    def open_address(address: str) -> JbofDataset:
+        """Opens a data set to read it, in a bucket or a single file there."""
     def to_hdf(self, path: str | PathLike[str]) -> None:
         """Writes all to an HDF5 file."""
     def to_folder(self, path: str | PathLike[str]) -> JbofDataset:
@@ -403,16 +415,7 @@ class JbofDataset:
         """The names of an item's arrays, sorted."""
     def has_array(self, item: str, name: str) -> bool:
         """Whether an item has an array of this name."""
-    def array(
-        self, item: str, name: str
-    ) -> tuple[
-        str,
-        bytes,
-        str,
-        tuple[np.ndarray[Any, np.dtype[np.uint8]], int, str, tuple[int, ...], bool] | None,
-        tuple[list[int], str | None] | None,
-        int | None,
-    ]:
+    def array(self, item: str, name: str) -> _JbofArray:
         """An array: its file, its document, the file's name, its elements (memory, offset, dtype, shape, Fortran order; None for what NumPy
         is to read), the shape and dtype that the file does not hold, and the samplerate that it does."""
     def add_array(
@@ -429,8 +432,11 @@ class JbofDataset:
         lossy: bool,
     ) -> tuple[str | None, bytes]:
         """Adds an array: what its file does not hold is told, and its document is given. `header` stands before the elements where it is not the core's to write."""
-    def add_file(self, item: str, name: str, path: str | PathLike[str], metadata: Any, checked: bool) -> None:
-        """Adds a copy of a file as an array. `checked` where NumPy found it to be an array already."""
+    def add_file(
+        self, item: str, name: str, path: str | PathLike[str], metadata: Any, *, checked: bool, incomplete: bool
+    ) -> tuple[str | None, _JbofArray | None]:
+        """Adds a copy of a file as an array. `checked` where NumPy found it to be an array already; `incomplete` to take what decodes of audio that is
+        cut short or damaged. Gives what is missing of it, in words, and the array as `array` does, where all of it was read."""
     def delete_array(self, item: str, name: str) -> None:
         """Deletes an array."""
     def array_stamp(self, item: str, name: str) -> tuple[int, int, int] | None:

@@ -39,8 +39,35 @@ puts(['TOLD ', jsonencode(told), 10]);
 """
 
 
-def told_of(folder: Path) -> Any:
-    code = TELL.format(matlab=MATLAB, folder=folder)
+SEARCH = """
+addpath('{matlab}');
+ds = sigbank.DataSet('{folder}');
+count = @(varargin) numel(ds.findItems(varargin{{:}}));
+told.row = count('takes', [1 2 3]);
+told.column = count('takes', [1; 2; 3]);
+told.other = count('takes', [1 2]);
+told.either = count('takes', {{[4 5], [1 2 3]}});
+told.one = count('n', 7);
+told.any = count('n', {{7, 8}});
+told.text = count('speaker', 'ann');
+told.codes = count('speaker', double('ann'));
+told.none = count('no such key', 1);
+told.all = count();
+arrays = ds.getItem('a').allArrays();
+told.names = arrays(:, 1)';
+told.values = cell2mat(arrays(:, 2)');
+[told.warning, told.identifier] = lastwarn();
+try
+  ds.getItem('a').getArray('damaged');
+catch e
+  told.error = e.message;
+end
+puts(['TOLD ', jsonencode(told), 10]);
+"""
+
+
+def told_of(folder: Path, tell: str = TELL) -> Any:
+    code = tell.format(matlab=MATLAB, folder=folder)
     command = ["octave", "--no-gui", "--no-init-file", "--quiet", "--eval", code]
     said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     lines = [line for line in said.stdout.splitlines() if line.startswith("TOLD ")]
@@ -85,3 +112,21 @@ def test_octave_reads_what_is_written(writer: str, tmp_path: Path) -> None:
         assert np.array_equal(flat.reshape(wanted.shape, order="F"), wanted.astype("complex128")), name
         assert found["metadata"]["unit"] == "V"
     assert told["wav"]["metadata"]["samplerate"] == 8000
+
+
+@pytest.mark.skipif(shutil.which("octave") is None, reason="GNU Octave is not installed")
+def test_octave_searches_lists_and_goes_on_after_a_damaged_array(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    dataset = ours.create_dataset(folder)
+    item = dataset.add_item("a", {"takes": [1, 2, 3], "n": 7, "speaker": "ann"})
+    dataset.add_item("b", {"takes": [4, 5], "n": 8, "speaker": "bob"})
+    for name in ["damaged", "gone", "x", "y"]:
+        item.add_array(name, [1.5, 2.5] if name == "y" else [3.0, 4.0])
+    (folder / "a/damaged.npy").write_bytes(b"no npy")
+    (folder / "a/gone.npy").unlink()
+    told = told_of(folder, SEARCH)
+    found = {key: told[key] for key in ["row", "column", "other", "either", "one", "any", "text", "codes", "none", "all"]}
+    assert found == {"row": 1, "column": 1, "other": 0, "either": 2, "one": 1, "any": 2, "text": 1, "codes": 0, "none": 0, "all": 2}
+    assert (told["names"], told["values"]) == (["x", "y"], [[3.0, 1.5], [4.0, 2.5]])
+    assert told["identifier"] == "sigbank:skipped" and "'gone' is left out" in told["warning"]
+    assert "damaged.npy" in told["error"]

@@ -49,10 +49,47 @@ def from_template(template: str, metadata: object) -> str:
         raise errors.InvalidError(f"the itemformat {template!r} does not fit the metadata: {error}") from error
 
 
-def text(name: object, what: str) -> str:
-    """A name; numbers and paths are taken as their texts."""
+def is_text(value: str) -> bool:
+    """Whether a str can be encoded: one with half of a surrogate pair cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def local(path: str | os.PathLike[str], what: str) -> str:
+    """The absolute path of what is on the local disk.
+
+    Raises:
+        InvalidError: (a TypeError) an address, such as of a bucket.
+    """
+    if is_address(path):
+        raise errors.InvalidError(f"{path}: {what} on a local disk alone: do it there, and copy it here (sigbank cp)")
+    return os.path.abspath(path)
+
+
+def is_address(path: object) -> bool:
+    """Whether a path is an address, such as s3://bucket/folder."""
+    return isinstance(path, str) and "://" in path
+
+
+def as_str(name: object, what: str) -> str:
+    """What may be a name; numbers and paths are taken as their texts."""
     if isinstance(name, str):
         return name
     if isinstance(name, (int, os.PathLike)) and not isinstance(name, bool):
         return str(name)
     raise errors.InvalidError(f"the name of an {what} is a str, found {type(name).__name__}")
+
+
+def text(name: object, what: str) -> str:
+    """A name; numbers and paths are taken as their texts.
+
+    Raises:
+        InvalidError: (a TypeError) another type, and a str that cannot be encoded.
+    """
+    found = as_str(name, what)
+    if not is_text(found):
+        raise errors.InvalidError(f"the {what} name {found!r} has half of a surrogate pair, which no file's name can have: choose another")
+    return found

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 class Array(np.ndarray[Any, np.dtype[Any]]):
     """A NumPy array with `metadata`, and `_filename`, the name of its file.
 
-    It is writable, and the file never changes: large npy files are mapped, each page being copied when it is written to; the rest is read.
+    It is writable, and the file never changes: large npy files are mapped, each page being copied when it is written to; the rest
+    is read. A file that is too short when it is mapped is an error; one that another program cuts *afterwards*, in place, ends the
+    process (SIGBUS) when pages are touched that are gone. `sigbank` itself never cuts a file: who deletes and adds leaves a mapped
+    one as it is. Where others might, take a copy at once: `array.copy()`.
     What is computed from it (slices, sums) has its metadata too. It is pickled by value, metadata included.
 
     `Array(metafile)` reads the array whose JSON document this is.
@@ -60,7 +63,12 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
 
 def read(dataset: _native.JbofDataset, item: str, name: str) -> Array:
     """The array of an item."""
-    where, document, filename, elements, kept, samplerate = dataset.array(item, name)
+    return made(name, dataset.array(item, name))
+
+
+def made(name: str, found: _native._JbofArray) -> Array:
+    """The array of what the core read."""
+    where, document, filename, elements, kept, samplerate = found
     metadata = _documents.parse_object(document, where)
     metadata.pop("_filename", None)
     metadata.pop("_sigbank", None)

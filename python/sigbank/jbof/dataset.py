@@ -11,7 +11,7 @@ import numpy as np
 
 from .._native import JbofDataset
 from . import _documents, _names, errors
-from ._names import text
+from ._names import as_str, is_address, is_text, local, text
 from .item import Item
 
 
@@ -22,7 +22,7 @@ class DataSet:
     item's metadata file that is edited by hand shows in `find_items` when items were added or deleted since, or in a new `DataSet`.
 
     Args:
-        directory: where it is.
+        directory: where it is; to read it, also in a bucket: `s3://bucket/folder`.
         readonly: whether adding and deleting are errors.
         durable: flush each item and array before it is visible, so that it survives a power failure too.
 
@@ -36,7 +36,11 @@ class DataSet:
 
     def __init__(self, directory: str | os.PathLike[str], readonly: bool = True, *, durable: bool = False) -> None:
         """Opens it."""
-        self._set(JbofDataset.open(os.path.abspath(directory), bool(readonly), durable), durable)
+        if is_address(directory) and readonly:
+            native = JbofDataset.open_address(os.fspath(directory))
+        else:
+            native = JbofDataset.open(local(directory, "data sets are added to"), bool(readonly), durable)
+        self._set(native, durable)
 
     def _set(self, native: JbofDataset, durable: bool) -> None:
         self._native, self._durable, self._template = native, durable, ...
@@ -100,7 +104,8 @@ class DataSet:
 
     def has_item(self, name: str) -> bool:
         """Whether there is an item of this name."""
-        return self._native.has_item(text(name, "item"))
+        name = as_str(name, "item")
+        return is_text(name) and self._native.has_item(name)
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an item of this name."""
@@ -142,7 +147,9 @@ class DataSet:
         return next(self._found(wanted, 1), None)
 
     def _found(self, wanted: list[tuple[str, list[Any]]], limit: int | None) -> Iterator[Item]:
-        for name, document, certain in self._native.find(wanted, limit):
+        # No JSON that is text has other keys and values: the items that are found for them are those of which the core is not certain.
+        of_text = [(key, values) if is_text(key) else ("", []) for key, values in wanted]
+        for name, document, certain in self._native.find(of_text, limit):
             item = Item._of(self, name, document)
             if certain or _matches(item.metadata, wanted):
                 yield item
@@ -162,31 +169,25 @@ class DataSet:
 
         Raises:
             InvalidError: (a TypeError) the expression cannot be read; the message points at the place.
-            CorruptError: (a ValueError) when the search comes to an item whose metadata are damaged.
 
         Warns:
-            UserWarning: of a key or array that no item has, and of a damaged index, which is made anew.
+            UserWarning: of items whose metadata are damaged, by name and number: the others are searched; of a key or array that no item has;
+                and of a damaged index, which is made anew.
         """
-        self._native.check(expression)
+        _check(expression)
         return self._selected(expression, None)
 
     def find_one(self, expression: str) -> Item | None:
         """The first item that `find` would give, or None."""
-        self._native.check(expression)
+        _check(expression)
         return next(self._selected(expression, 1), None)
 
     def _selected(self, expression: str, limit: int | None) -> Iterator[Item]:
         found, warned = self._native.select(expression, limit)
         for message in warned:
             warnings.warn(f"{self._native.path}: {message}", UserWarning, stacklevel=3)
-        for name, document, certain in found:
-            item = Item._of(self, name, document)
-            if not certain:
-                raise errors.CorruptError(
-                    f"{item._path}/_metadata.json: an expression cannot be asked of this: it is no JSON object, or one that programs read "
-                    "differently (a key twice, half a surrogate pair, more than 128 deep): write it anew, or delete the item"
-                )
-            yield item
+        for name, document, _ in found:
+            yield Item._of(self, name, document)
 
     def index(self, arrays: bool = False) -> str:
         """Brings the index up to date and gives its path: a Parquet file that DuckDB, polars and pandas read too. Searching does this by itself.
@@ -203,6 +204,12 @@ class DataSet:
     def calculate_hash(self) -> str:
         """The hex MD5 of all items (not of the data set's own metadata), as the `jbof` package computes it."""
         return self._native.hash()
+
+
+def _check(expression: str) -> None:
+    if isinstance(expression, str) and not is_text(expression):
+        raise errors.InvalidError(f"the expression {expression!r} has half of a surrogate pair, which is no text: use find_items")
+    JbofDataset.check(expression)
 
 
 def _alternatives(value: Any) -> list[Any]:
@@ -241,9 +248,11 @@ def create_dataset(
 
     Raises:
         AlreadyExistsError: (a TypeError) something is there.
-        InvalidError: (a TypeError) metadata that JSON does not have.
+        InvalidError: (a TypeError) metadata that JSON does not have, an itemformat that could name no item.
     """
-    path = os.path.abspath(directory)
+    path = local(directory, "data sets are created")
+    if itemformat is not None and not (isinstance(itemformat, str) and is_text(itemformat)):
+        raise errors.InvalidError(f"{path}: an itemformat is a str or None, found {itemformat!r}")
     created = DataSet.__new__(DataSet)
     created._set(JbofDataset.create(path, metadata, itemformat, durable), durable)
     return created

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _documents, array, errors
-from ._names import text
+from ._names import as_str, is_text, text
 from .array import Array
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Item:
 
     def has_array(self, name: str) -> bool:
         """Whether there is an array of this name."""
-        return self._native.has_array(self._name, text(name, "array"))
+        name = as_str(name, "array")
+        return is_text(name) and self._native.has_array(self._name, name)
 
     __contains__ = has_array
 
@@ -109,7 +110,11 @@ class Item:
             MissingArrayError: (a TypeError and AttributeError) there is none.
             CorruptError, UnsupportedError: (ValueErrors) its file is damaged, or of a kind that is not handled.
         """
-        stamp = self._native.array_stamp(self._name, name)
+        try:
+            stamp = self._native.array_stamp(self._name, name)
+        except UnicodeEncodeError:
+            what = "no file has half of a surrogate pair in its name"
+            raise errors.MissingArrayError(f"{self._path}: there is no array {name!r}: {what}") from None
         known = self._arrays.get(name)
         if known is not None and stamp is not None and known[0] == stamp:
             return known[1]
@@ -183,11 +188,23 @@ class Item:
         return added
 
     def add_array_from_file(
-        self, name: str, filename: str | os.PathLike[str], metadata: dict[str, Any] | None = None
+        self,
+        name: str,
+        filename: str | os.PathLike[str],
+        metadata: dict[str, Any] | None = None,
+        *,
+        incomplete: bool = False,
     ) -> Array:
         """Add a copy of a file as an array: its bytes are not changed, its content decides what it is, whatever its name says.
 
         The sample rate of audio is stored in the metadata.
+
+        Args:
+            name: one path component, without the file's ending.
+            filename: an npy, wav, flac, ogg or mat file.
+            metadata: a dict of what JSON has.
+            incomplete: take what decodes of audio that is cut short or damaged, with a warning, in place of an error: its whole frames
+                are then written anew, as a whole file of the same samples (wav of floats for ogg, which would lose by it).
 
         Raises:
             NotFoundError: (a TypeError) there is no such file.
@@ -197,12 +214,19 @@ class Item:
         """
         name, path = text(name, "array"), os.path.abspath(filename)
         try:
-            self._native.add_file(self._name, name, path, metadata, False)
+            missing, found = self._native.add_file(self._name, name, path, metadata, checked=False, incomplete=incomplete)
         except errors.UnsupportedError:
             if not _is_numpys(path):
                 raise
-            self._native.add_file(self._name, name, path, metadata, True)
-        return self[name]
+            missing, found = self._native.add_file(self._name, name, path, metadata, checked=True, incomplete=False)
+        if missing is not None:
+            warnings.warn(f"{self._path}: the array {name!r} is a part of {path}: {missing}", UserWarning, stacklevel=2)
+        if found is None:
+            return self[name]
+        # All of it was read already.
+        added = array.made(name, found)
+        self._arrays[name] = self._native.array_stamp(self._name, name), added
+        return added
 
     def delete_array(self, array: Array) -> None:
         """Delete an array of this item, in one step.

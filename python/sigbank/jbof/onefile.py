@@ -7,6 +7,7 @@ from typing import Any
 
 from .._native import JbofDataset
 from . import errors
+from ._names import is_address, local
 from .dataset import DataSet
 
 
@@ -17,9 +18,11 @@ class _OneFile(DataSet):
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         """Opens it."""
-        path = os.path.abspath(filename)
         try:
-            native = JbofDataset.open_file(path, self._hdf)
+            if is_address(filename):
+                native = JbofDataset.open_address(os.fspath(filename))
+            else:
+                native = JbofDataset.open_file(os.path.abspath(filename), self._hdf)
         except (errors.CorruptError, errors.InvalidError) as error:
             raise errors.WrongFileError(str(error)) from error
         self._set(native, False)
@@ -72,8 +75,9 @@ def dataset_to_hdf(dataset: DataSet, hdffilename: str | os.PathLike[str]) -> Non
     Raises:
         UnsupportedError: (a ValueError) an array that HDF5 cannot hold: a structured one, or one whose elements have no bytes.
         InvalidError: (a TypeError) metadata that are no dict.
+        NotFoundError: (a TypeError) there is no folder to write the file to.
     """
-    _is_data_set(dataset)._native.to_hdf(os.path.abspath(hdffilename))
+    _is_data_set(dataset)._native.to_hdf(local(hdffilename, "HDF5 files are written"))
 
 
 def hdf_to_dataset(hdfdataset: DataSet, directory: str | os.PathLike[str]) -> None:
@@ -85,4 +89,4 @@ def hdf_to_dataset(hdfdataset: DataSet, directory: str | os.PathLike[str]) -> No
     Raises:
         AlreadyExistsError: (a TypeError) something is at `directory`.
     """
-    _is_data_set(hdfdataset)._native.to_folder(os.path.abspath(directory))
+    _is_data_set(hdfdataset)._native.to_folder(local(directory, "data sets are created"))

@@ -8,7 +8,6 @@ use numpy::{PyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use serde_json::Value;
 use sigbank::format::array::npy::{self, Place};
 use sigbank::format::array::{self, EncodeOptions, Format, Options, Subtype};
 use sigbank::format::error::{FormatError, FormatErrorKind};
@@ -18,8 +17,6 @@ use sigbank::format::read_at::ReadAt;
 use sigbank::layout::jbof::{ArrayEntry, ArrayFile, Dataset, Kept};
 use sigbank::{Code, Error, Result};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Files from this size on are mapped: below it, reading costs less than the mapping's page faults.
@@ -45,8 +42,8 @@ pub fn format(name: &str) -> PyResult<Format> {
 
 /// The subtype of libsndfile's name.
 pub fn subtype(name: &str) -> PyResult<Subtype> {
-    use Subtype::{Double, Float, Pcm16, Pcm24, Pcm32, PcmS8, PcmU8, Vorbis};
-    let all = [PcmU8, PcmS8, Pcm16, Pcm24, Pcm32, Float, Double, Vorbis];
+    use Subtype::{ALaw, Double, Float, Pcm16, Pcm24, Pcm32, PcmS8, PcmU8, ULaw, Vorbis};
+    let all = [PcmU8, PcmS8, Pcm16, Pcm24, Pcm32, Float, Double, ALaw, ULaw, Vorbis];
     let known = || all.map(|subtype| subtype.to_string()).join(", ");
     all.into_iter().find(|subtype| subtype.to_string() == name).ok_or_else(|| unknown("subtype", name, &known()))
 }
@@ -82,83 +79,6 @@ pub fn add(
     py.detach(work).map_err(raise)
 }
 
-/// A file anywhere on the disk.
-struct OnDisk {
-    file: File,
-    len: u64,
-}
-
-impl ReadAt for OnDisk {
-    fn size(&self) -> u64 {
-        self.len
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::result::Result<(), FormatError> {
-        Ok(self.file.read_exact_at(buf, offset)?)
-    }
-}
-
-/// Adds a copy of a file, whose content decides what it is: a file of wav named `.flac` becomes one named `.wav`. Of audio, the sample rate
-/// that the file says is in the metadata.
-///
-/// `checked` where NumPy found it to be an array already.
-pub fn add_file(
-    py: Python<'_>,
-    dataset: &Dataset,
-    item: &str,
-    name: &str,
-    path: &Path,
-    metadata: &Json,
-    checked: bool,
-) -> PyResult<()> {
-    let (src, format) = py.detach(|| look(path)).map_err(raise)?;
-    let format = format.ok_or_else(|| {
-        let known = Format::ALL.map(Format::extension).join(", ");
-        let what = format!("{}: this is no array: files of {known} can be added", path.display());
-        of_class("UnknownFormatError", what)
-    })?;
-    let add = || -> Result<()> {
-        let mut metadata = metadata.clone();
-        if !checked {
-            let src = Arc::new(src);
-            let opened = match format {
-                Format::Mat => array::mat::open(src, name),
-                _ => array::open(src, format),
-            };
-            let mut reader = opened.map_err(|e| Error::from(e).at(path.display()))?;
-            // What carries checksums of its samples is compared with them before it is there.
-            if matches!(format, Format::Flac | Format::Ogg) {
-                reader.read_all().map_err(|e| Error::from(e).at(path.display()))?;
-            }
-            if let (Some(rate), Value::Object(mut object)) = (reader.info().sample_rate(), metadata.to_value()?) {
-                object.insert("samplerate".to_owned(), rate.into());
-                metadata = Json::from_value(&Value::Object(object))?;
-            }
-        }
-        dataset.item_unseen(item)?.put_array(name, &ArrayFile::copy_of(format.extension(), path), &metadata, None)?;
-        Ok(())
-    };
-    py.detach(add).map_err(raise)
-}
-
-/// A file, and what it is by its content or, where that says nothing, by its name.
-fn look(path: &Path) -> Result<(OnDisk, Option<Format>)> {
-    let located = |e: Error| e.at(path.display());
-    let open = || -> std::io::Result<OnDisk> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok(OnDisk { file, len })
-    };
-    let src = open().map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => located(Error::not_found("there is no such file").remedy("check the path")),
-        _ => located(Error::from(e)),
-    })?;
-    let mut head = vec![0; src.len.min(12) as usize];
-    src.read_at(0, &mut head).map_err(|e| located(e.into()))?;
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    let format = Format::sniff(&head).or_else(|| Format::from_extension(extension));
-    Ok((src, format))
-}
-
 /// The elements of an array, before they are Python's.
 enum Elements {
     Memory(Vec<u8>, Place),
@@ -173,8 +93,29 @@ pub fn read<'py>(py: Python<'py>, dataset: &Dataset, item: &str, name: &str) -> 
         Code::NotFound => of_class("MissingArrayError", e.to_string()),
         _ => raise(e),
     })?;
-    let read = || Ok((elements(dataset, &entry)?, entry.stored_name()?));
-    let ((elements, samplerate), filename) = py.detach(read).map_err(raise)?;
+    let (elements, samplerate) = py.detach(|| elements(dataset, &entry)).map_err(raise)?;
+    given(py, &entry, elements, samplerate)
+}
+
+/// An array that was read already, as [`read`] gives it.
+pub fn of_decoded<'py>(
+    py: Python<'py>,
+    entry: &ArrayEntry,
+    array: Array,
+    samplerate: Option<u32>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    given(py, entry, in_memory(array), samplerate)
+}
+
+fn in_memory(array: Array) -> Elements {
+    let place = Place { dtype: array.dtype().clone(), shape: array.shape().to_vec(), fortran_order: false, start: 0 };
+    let data = array.data().clone();
+    drop(array); // So that the bytes are handed on, not copied.
+    Elements::Memory(data.into(), place)
+}
+
+fn given<'py>(py: Python<'py>, entry: &ArrayEntry, elements: Elements, samplerate: Option<u32>) -> PyResult<Bound<'py, PyTuple>> {
+    let filename = py.detach(|| entry.stored_name()).map_err(raise)?;
     let given = |memory: Bound<'py, PyAny>, place: Place| {
         let shape = PyTuple::new(py, place.shape)?;
         (memory, place.start, place.dtype.to_string(), shape, place.fortran_order).into_pyobject(py)
@@ -224,10 +165,7 @@ fn elements(dataset: &Dataset, entry: &ArrayEntry) -> Result<(Elements, Option<u
     let array = reader.read_all().map_err(located)?;
     let samplerate = reader.info().sample_rate();
     drop(reader);
-    let place = Place { dtype: array.dtype().clone(), shape: array.shape().to_vec(), fortran_order: false, start: 0 };
-    let data = array.data().clone();
-    drop(array);
-    Ok((Elements::Memory(data.into(), place), samplerate))
+    Ok((in_memory(array), samplerate))
 }
 
 /// The elements of a large file as they lie in it: mapped, or read where there is no mapping (any more).

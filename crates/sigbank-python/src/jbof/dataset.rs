@@ -1,10 +1,10 @@
 //! A data set of the JBOF layout, its items and their arrays by name.
 
 use super::errors::{invalid, raise};
-use super::{arrays, json};
+use super::{arrays, files, json};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
 use sigbank::layout::jbof::{Creation, Dataset, Item, hdf};
 use sigbank::query::Expr;
 use sigbank::query::jbof::{Catalog, Hit, Keep, Odd};
@@ -60,7 +60,8 @@ impl JbofDataset {
             };
             let found = catalog.find(expr, odd, limit)?.into_iter().map(item).collect::<Result<Vec<_>>>()?;
             let unknown = if odd == Odd::Expr { catalog.unknown(expr)? } else { Vec::new() };
-            let warnings = catalog.take_warning().into_iter().chain(unknown.iter().map(ToString::to_string));
+            let unsearched = if odd == Odd::Expr { catalog.unsearched() } else { None };
+            let warnings = catalog.take_warning().into_iter().chain(unsearched).chain(unknown.iter().map(ToString::to_string));
             Ok((found, warnings.collect()))
         })?;
         Ok((found.into_iter().map(|(name, text, certain)| (name, PyBytes::new(py, &text), certain)).collect(), warnings))
@@ -87,6 +88,17 @@ impl JbofDataset {
     #[staticmethod]
     fn open_file(py: Python<'_>, path: PathBuf, hdf: bool) -> PyResult<Self> {
         let open = || if hdf { Dataset::open_hdf(&path) } else { Dataset::open_zip(&path) };
+        py.detach(open).map(Self::of).map_err(raise)
+    }
+    /// Opens a data set to read it, in a bucket or a single file there.
+    #[staticmethod]
+    fn open_address(py: Python<'_>, address: &str) -> PyResult<Self> {
+        let open = || {
+            let found = sigbank::layout::open_jbof(address, &Default::default())?;
+            found.ok_or_else(|| {
+                Error::not_found("the dataset here is of another layout").at(address).remedy("open it by sigbank.open")
+            })
+        };
         py.detach(open).map(Self::of).map_err(raise)
     }
     /// Writes all to an HDF5 file.
@@ -177,7 +189,7 @@ impl JbofDataset {
         let wanted = query
             .iter()
             .map(|(key, values)| {
-                let of_json = values.iter().filter(|value| !is_not_finite(value));
+                let of_json = values.iter().filter(|value| !is_not_of_json(value));
                 Ok((key.clone(), of_json.map(|value| json::json(value, key)).collect::<PyResult<Vec<_>>>()?))
             })
             .collect::<PyResult<Vec<_>>>()?;
@@ -192,8 +204,7 @@ impl JbofDataset {
         expression.parse::<Expr>().map(drop).map_err(raise)
     }
 
-    /// The items for which an expression holds, as `find` gives them, and what is to be warned of. Those that are not certain have damaged
-    /// documents.
+    /// The items for which an expression holds, as `find` gives them, and what is to be warned of, items with damaged documents among it.
     fn select<'py>(&self, py: Python<'py>, expression: &str, limit: Option<usize>) -> PyResult<(Vec<Found<'py>>, Vec<String>)> {
         let expr: Expr = expression.parse().map_err(raise)?;
         self.search(py, &expr, Odd::Expr, limit)
@@ -244,18 +255,22 @@ impl JbofDataset {
         let (loss, document) = arrays::add(py, &self.core, item, new, array, header)?;
         Ok((loss, PyBytes::new(py, &document)))
     }
-    /// Adds a copy of a file as an array. `checked` where NumPy found it to be an array already.
-    fn add_file(
+    /// Adds a copy of a file as an array. `checked` where NumPy found it to be an array already; `incomplete` to take what decodes of audio that is cut short
+    /// or damaged. Gives what is missing of it, in words, and the array as `array` does, where all of it was read.
+    #[allow(clippy::too_many_arguments)] // The arguments of `Item.add_array_from_file`.
+    #[pyo3(signature = (item, name, path, metadata, *, checked, incomplete))]
+    fn add_file<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         item: &str,
         name: &str,
         path: PathBuf,
         metadata: &Bound<'_, PyAny>,
         checked: bool,
-    ) -> PyResult<()> {
-        let metadata = json::metadata(metadata)?;
-        arrays::add_file(py, &self.core, item, name, &path, &metadata, checked)
+        incomplete: bool,
+    ) -> PyResult<(Option<String>, Option<Bound<'py, PyTuple>>)> {
+        let new = files::New { name, path: &path, metadata: json::metadata(metadata)?, checked, incomplete };
+        files::add(py, &self.core, item, &new)
     }
     /// Deletes an array.
     fn delete_array(&self, py: Python<'_>, item: &str, name: &str) -> PyResult<()> {
@@ -270,8 +285,10 @@ impl JbofDataset {
     }
 }
 
-fn is_not_finite(value: &Bound<'_, PyAny>) -> bool {
-    value.cast::<pyo3::types::PyFloat>().is_ok_and(|number| !number.value().is_finite())
+/// Whether a value is one that only documents beside JSON can have: a number that is none, half a surrogate pair.
+fn is_not_of_json(value: &Bound<'_, PyAny>) -> bool {
+    let odd = |number: &Bound<'_, PyFloat>| !number.value().is_finite();
+    value.cast().is_ok_and(odd) || value.cast::<PyString>().is_ok_and(|text| text.to_str().is_err())
 }
 
 /// A text that names nothing known.

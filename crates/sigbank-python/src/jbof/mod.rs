@@ -3,6 +3,7 @@
 mod arrays;
 mod dataset;
 mod errors;
+mod files;
 mod json;
 
 use pyo3::prelude::*;

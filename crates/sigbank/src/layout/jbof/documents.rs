@@ -56,6 +56,42 @@ fn parse(text: &[u8]) -> Result<Json> {
     Ok(if words { Json::parse(&without_words(text, |_| "null".into()), &limits).or(strict)? } else { strict? })
 }
 
+/// The object of an array's document, also where programs read it differently: of a key that comes twice the last one counts, as in Python, and half of a
+/// surrogate pair, which is no character, becomes the character that stands for such. Whoever wants the text as it is has the document itself.
+pub(super) fn object_of_any(text: &[u8]) -> Result<Map<String, Value>> {
+    object(text).or_else(|e| {
+        let plain = whole_pairs(&without_words(text, |_| "null".into()));
+        match serde_json::from_slice(&plain) {
+            Ok(Value::Object(object)) if text.len() as u64 <= Limits::default().max_bytes => Ok(object),
+            _ => Err(e),
+        }
+    })
+}
+
+/// A JSON text with an escape that stands for a character in place of each half of a surrogate pair that has no other half.
+fn whole_pairs(text: &[u8]) -> Vec<u8> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = text.get(at) {
+        let len = match (byte, unit(at), unit(at + 6)) {
+            (b'\\', Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (b'\\', Some(0xd800..=0xdfff), _) => {
+                out.extend_from_slice(b"\\ufffd");
+                at += 6;
+                continue;
+            }
+            (b'\\', ..) => 2,
+            _ => 1,
+        };
+        out.extend(text.get(at..text.len().min(at + len)).unwrap_or_default());
+        at += len;
+    }
+    out
+}
+
 /// A number that Python's JSON has and JSON has not. In a [`Value`] it is a text that no one has: its [`marker`](Word::marker).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Word {
@@ -203,6 +239,18 @@ fn ascii(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_programs_read_differently_is_read_as_python_reads_it() {
+        let text = br#"{"a": 1, "a": "x\ud800y\ud834\udd1e\udd1e", "\\ud800": NaN, "b": "\\\ud800"}"#;
+        let found = object_of_any(text).unwrap();
+        let expected = serde_json::json!({"a": "x\u{fffd}y\u{1d11e}\u{fffd}", "\\ud800": null, "b": "\\\u{fffd}"});
+        assert_eq!(Value::Object(found), expected);
+        assert!(object(text).is_err());
+        for bad in [&b"{\"a\": \"\\ud8"[..], b"{\"a\": 1, }", b"[1]", b"\\", b""] {
+            assert!(object_of_any(bad).is_err());
+        }
+    }
 
     #[test]
     fn documents_are_written_as_python_writes_them() {

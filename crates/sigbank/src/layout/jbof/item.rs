@@ -115,7 +115,7 @@ impl Item {
             _ => e,
         })?;
         let read = || -> Result<_> {
-            let mut document = documents::object(&text)?;
+            let mut document = documents::object_of_any(&text)?;
             let file = file_of(document.remove(FILENAME).as_ref())?;
             let kept = document.remove(KEPT).map(|kept| Kept::read(&kept)).transpose()?;
             Ok((document, file, kept))

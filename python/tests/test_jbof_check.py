@@ -1,0 +1,125 @@
+"""What `check` says of data sets in which something has lost its document, and what killed processes leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sigbank
+from jbof_cases import BOTH_WAYS, MODULES, contents, ours
+from sigbank import errors
+
+
+def fill(module: Any, folder: Path) -> Any:
+    dataset = module.create_dataset(folder, {"owner": "me"})
+    for n in range(3):
+        item = dataset.add_item(f"take {n}", {"n": n})
+        item.add_array("x", np.arange(5) + n, {"unit": "V"})
+        item.add_array("mic", np.linspace(-0.5, 0.5, 100), fileformat="wav", samplerate=8000)
+    return dataset
+
+
+def zipped(folder: Path) -> Path:
+    return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_whole_data_sets_are_ok(tmp_path: Path, module: Any) -> None:
+    folder = tmp_path / "d"
+    fill(module, folder)
+    (folder / "notes").mkdir()
+    (folder / "notes" / "readme.json").write_text("{}")
+    (folder / "notes" / "raw.wav").write_bytes(b"RIFF")
+    (folder / "take 1" / "notes.txt").write_text("what the operator said")
+    (folder / "take 1" / "._x.npy").write_bytes(b"litter")
+    for path in (folder, zipped(folder)):
+        assert sigbank.open(path).verify()[1] == 3
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("take 1/x.json", r'take 1: item "take 1": no array has the file x\.npy: there is no x\.json that makes it one.*add_array_from_file'),
+        ("take 1/x.npy", r'x\.npy: item "take 1", array "x": the file of the array .* is gone.*restore it, or delete the array'),
+        ("take 1/_metadata.json", r'take 1: item "take 1": the folder has the array document .*json", but no _metadata\.json.*restore'),
+    ],
+)
+def test_what_lost_its_other_half_is_named(tmp_path: Path, module: Any, gone: str, said: str) -> None:
+    folder = tmp_path / "d"
+    fill(module, folder)
+    (folder / gone).unlink()
+    for path in (folder, zipped(folder)):
+        with pytest.raises((errors.CorruptError, errors.NotFoundError), match=said):
+            sigbank.open(path).verify()
+
+
+@pytest.mark.parametrize(("writer", "reader"), BOTH_WAYS)
+def test_a_document_that_names_another_file_is_whole(tmp_path: Path, writer: Any, reader: Any) -> None:
+    fill(writer, tmp_path / "d")
+    (tmp_path / "d/take 0/x.npy").rename(tmp_path / "d/take 0/y.npy")
+    (tmp_path / "d/take 0/x.json").write_text('{"_filename": "y.npy"}')
+    assert reader.DataSet(tmp_path / "d")["take 0"].x.tolist() == [0, 1, 2, 3, 4]
+    assert sigbank.open(tmp_path / "d").verify()[1] == 3
+
+
+def test_a_zip_whose_members_have_two_names(tmp_path: Path) -> None:
+    """Who goes through it unpacks other files than who looks into its directory."""
+    fill(ours, tmp_path / "d")
+    path = zipped(tmp_path / "d")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"d/take 1/x.npy")
+    data[at : at + 14] = b"d/take 1/z.npy"
+    path.write_bytes(data)
+    said = r"x\.npy.*where its bytes are it is called 'd/take 1/z\.npy'.*Write it anew"
+    with pytest.raises(errors.CorruptError, match=said):
+        sigbank.open(path).verify()
+    with pytest.raises(ValueError, match=said):
+        ours.ZIPDataSet(path)["take 1"].x
+    assert ours.ZIPDataSet(path)["take 2"].x.tolist() == [2, 3, 4, 5, 6]
+    with pytest.raises(zipfile.BadZipFile):
+        zipfile.ZipFile(path).read("d/take 1/x.npy")
+
+
+def test_what_killed_processes_leave_is_no_item_and_goes(tmp_path: Path) -> None:
+    """The names are those that a killed writer's things have: see test_jbof_processes for writers that are killed."""
+    folder = tmp_path / "d"
+    dataset = fill(ours, folder)
+    before = contents(folder)
+    uuid = "12345678-1234-4234-8234-123456789abc"
+    aside, elsewhere = tmp_path / f".d.{uuid}", tmp_path / f".dd.{uuid}"
+    for left in (aside, elsewhere):
+        shutil.copytree(folder, left)
+    staged = folder / "__pycache__/sigbank/items/1-sigbank-tmp"
+    staged.mkdir(parents=True)
+    (staged / "_metadata.json").write_text("{}")
+    hour = time.time() - 4000
+    for left in (aside, elsewhere, staged):
+        os.utime(left, (hour, hour))
+    assert [item.name for item in dataset.all_items()] == ["take 0", "take 1", "take 2"]
+    assert sigbank.open(folder).verify()[1] == 3
+    ours.DataSet(folder, readonly=False)
+    assert not staged.exists() and contents(folder) == before
+    ours.delete_dataset(dataset)
+    assert not aside.exists() and elsewhere.exists() and not folder.exists()
+
+
+def test_a_mapped_file_that_is_too_short_is_an_error_and_deleting_leaves_it(tmp_path: Path) -> None:
+    dataset = ours.create_dataset(tmp_path / "d")
+    item = dataset.add_item("i")
+    item.add_array("x", np.arange(1_000_000))
+    item.add_array("y", np.arange(1_000_000))
+    with open(tmp_path / "d/i/y.npy", "r+b") as file:
+        file.truncate(4_000_000)
+    with pytest.raises(ValueError, match=r"y\.npy"):
+        ours.DataSet(tmp_path / "d")["i"].y
+    found = ours.DataSet(tmp_path / "d")["i"].x
+    item.delete_array(found)
+    item.add_array("x", np.zeros(3))
+    assert int(found[-1]) == 999_999 and int(found.sum()) == 499_999_500_000
