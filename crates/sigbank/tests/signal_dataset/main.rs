@@ -15,6 +15,7 @@ mod reading;
 mod requests;
 mod rules;
 mod support;
+mod uncommitted;
 mod versions;
 mod versions_kept;
 mod views;

@@ -14,6 +14,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
+/// What an hour ago was written and is not committed, complete or not.
+fn old() -> GcOptions {
+    GcOptions { uncommitted: true, ..GcOptions::new(HOUR) }
+}
+
 /// Who makes how many calls, in this order; behind the last nobody waits.
 struct Turns {
     state: Mutex<State>,
@@ -170,7 +175,7 @@ fn a_retried_version_and_a_gc() {
     let rewrite = |store: &Arc<dyn Store>| {
         shards_of(&**store);
     };
-    every_order(&clocked_version, &publication, &visible, &rewrite, &GcOptions::new(HOUR));
+    every_order(&clocked_version, &publication, &visible, &rewrite, &old());
 }
 
 #[test]
@@ -189,7 +194,7 @@ fn a_retried_first_publication_and_a_gc() {
     let rewrite = |store: &Arc<dyn Store>| {
         shards_of(&**store);
     };
-    every_order(&prepare, &publication, &visible, &rewrite, &GcOptions { unpublished: true, ..GcOptions::new(HOUR) });
+    every_order(&prepare, &publication, &visible, &rewrite, &GcOptions { unpublished: true, ..old() });
 }
 
 #[test]
@@ -209,7 +214,7 @@ fn retried_annotations_and_a_gc() {
         store
     };
     let visible = |store: &Arc<dyn Store>| names(&**store).contains("annotations/catalog.json");
-    every_order(&prepare, &publication, &visible, &|_| (), &GcOptions { old_annotations: true, ..GcOptions::new(HOUR) });
+    every_order(&prepare, &publication, &visible, &|_| (), &GcOptions { old_annotations: true, ..old() });
 }
 
 /// A copy too takes over what a killed one left: of a whole dataset, and of what is new of it.
@@ -235,19 +240,13 @@ fn a_retried_copy_and_a_gc() {
         store
     };
     let visible = |store: &Arc<dyn Store>| names(&**store).contains("root.json");
-    every_order(
-        &|| prepare("root.json", false),
-        &copied,
-        &visible,
-        &|_| (),
-        &GcOptions { unpublished: true, ..GcOptions::new(HOUR) },
-    );
+    every_order(&|| prepare("root.json", false), &copied, &visible, &|_| (), &GcOptions { unpublished: true, ..old() });
 
     publish_version(&from, &shards_of(&*from), &VersionPublication::new("more"), &options()).unwrap();
     let options = AnnotationOptions { publication_id: Some("p".into()), ..AnnotationOptions::default() };
     publish_annotations(&first, "labels", rows(&first, 0..2).into_iter().map(Ok), &options).unwrap();
     let visible = |store: &Arc<dyn Store>| names(&**store).contains("annotations/catalog.json");
-    let old = GcOptions { old_annotations: true, ..GcOptions::new(HOUR) };
+    let old = GcOptions { old_annotations: true, ..old() };
     every_order(&|| prepare(VERSION, true), &copied, &visible, &|_| (), &old);
 }
 
@@ -284,7 +283,7 @@ fn a_retried_version_and_a_gc_on_a_disk() {
         age(dir.path());
         (dir, store, shards)
     };
-    let all = GcOptions::new(HOUR);
+    let all = old();
     let once = |segments: Vec<(usize, usize)>| {
         let (_dir, store, shards) = prepare();
         let publication =
@@ -294,7 +293,8 @@ fn a_retried_version_and_a_gc_on_a_disk() {
         verified(&store);
         (published, calls)
     };
-    let (_, [publishing, collecting]) = once(vec![(0, usize::MAX)]);
+    let (_, [publishing, _]) = once(vec![(0, usize::MAX)]);
+    let (_, [_, collecting]) = once(vec![(1, usize::MAX), (0, usize::MAX)]);
     for i in 0..=publishing {
         once(vec![(0, i), (1, usize::MAX), (0, usize::MAX)]).0.err();
     }
@@ -324,11 +324,11 @@ fn a_killed_gc_in_a_bucket() {
     faulty.add(Rule::new(Fault::Fail(Error::storage("killed"))).on(Op::Delete).at("snapshots").always());
     faulty.add(Rule::new(Fault::Fail(Error::storage("killed"))).on(Op::Replace).at("gc.json").nth(2).always());
     let killed: Arc<dyn Store> = Arc::new(faulty);
-    gc(&killed, &GcOptions::new(HOUR)).unwrap().delete(&killed).unwrap_err();
+    gc(&killed, &old()).unwrap().delete(&killed).unwrap_err();
     let again = || publish_version(&store, &shards, &VersionPublication::new("more"), &options());
     let e = again().unwrap_err();
     assert!(e.code() == Code::Conflict && e.remedy_text().unwrap().contains("gc"), "{e:?}");
-    gc(&store, &GcOptions::new(HOUR)).unwrap().delete(&store).unwrap();
+    gc(&store, &old()).unwrap().delete(&store).unwrap();
     assert_eq!(again().unwrap_err().code(), Code::NotFound);
     shards_of(&*store);
     again().unwrap();

@@ -10,7 +10,9 @@ mod publish;
 mod reach;
 
 pub(super) use publish::reference_lock;
-pub(super) use reach::{current_revision, is_identifier, objects_of, pointed_to, references_of, sets_of};
+pub(super) use reach::{
+    current_revision, home_of_revision, is_identifier, named_sets, objects_of, pointed_to, pointer_to, references_of, sets_of,
+};
 
 pub use publish::{AnnotationOptions, publish_annotation_shards, publish_annotations, write_annotation_shard};
 

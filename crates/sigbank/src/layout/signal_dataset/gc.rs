@@ -9,6 +9,7 @@
 //! `sigbank/gc.json` (see `guard.rs`). What remains: the reference package does not look at it. Where it publishes, the age must be greater than
 //! the time from the first shard's (or the killed run's) writing to the root's.
 
+mod complete;
 mod reach;
 mod shape;
 
@@ -16,6 +17,7 @@ pub use shape::OrphanKind;
 
 use super::guard::Deleting;
 use super::objects::{Elsewhere, Objects, document};
+use super::uncommitted::Uncommitted;
 use super::versions;
 use crate::error::{Code, Error, Result};
 use crate::store::{Store, exists};
@@ -48,6 +50,9 @@ pub struct GcOptions {
     pub unpublished: bool,
     /// Also what earlier revisions of the annotation catalog name, and these revisions.
     pub old_annotations: bool,
+    /// Also snapshots and annotations that are complete and that no commit names, see [`uncommitted`](super::uncommitted()): without it they
+    /// are kept, since a commit may have been deleted by mistake.
+    pub uncommitted: bool,
     /// How large documents may be.
     pub control: Limits,
     /// How the stores of other addresses are reached, where documents may be.
@@ -61,6 +66,7 @@ impl GcOptions {
             older_than,
             unpublished: false,
             old_annotations: false,
+            uncommitted: false,
             control: Limits::default(),
             elsewhere: Elsewhere::default(),
         }
@@ -80,6 +86,8 @@ pub enum Kept {
     OldAnnotations,
     /// There is no `root.json`: it may be about to be published.
     Unpublished,
+    /// It is part of something complete that no commit names.
+    Uncommitted,
 }
 
 impl Kept {
@@ -95,6 +103,7 @@ impl Kept {
             Self::AgeUnknown => "age unknown",
             Self::OldAnnotations => "old annotations",
             Self::Unpublished => "unpublished",
+            Self::Uncommitted => "complete",
         }
     }
 }
@@ -123,6 +132,8 @@ pub struct Garbage {
     pub not_ours: Vec<RelPath>,
     /// How many such names there are.
     pub not_ours_count: u64,
+    /// What is complete among the orphans, and no commit names; kept, or part of what is deleted.
+    pub uncommitted: Vec<Uncommitted>,
     /// Objects that are named, and their bytes in all.
     pub live: (u64, u64),
     /// Whether there is a `root.json`.
@@ -225,6 +236,13 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
             }
         }
     }
+    // A copy lies beside the document that it is of.
+    for copy in of_kind(&left, OrphanKind::VersionCopy) {
+        let snapshot = copy.parent().and_then(|folder| folder.join("snapshot.json").ok());
+        let live = snapshot.and_then(|snapshot| left.get(&snapshot)).is_some_and(|object| object.live);
+        left.entry(copy).and_modify(|object| object.live = live);
+    }
+    let (uncommitted, whole) = complete::complete(&left, &objects, &mut reach, &options.control)?;
     let mut live = (0, 0);
     left.retain(|_, object| {
         if object.live {
@@ -253,6 +271,7 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
                 Some(age) if age < options.older_than => Some(Kept::Young),
                 _ if in_use.contains(&group) => Some(Kept::InUse),
                 _ if !published && !options.unpublished && kind != OrphanKind::Probe => Some(Kept::Unpublished),
+                _ if !options.uncommitted && whole.contains(&path) => Some(Kept::Uncommitted),
                 _ if !options.old_annotations && old.contains(&group) => Some(Kept::OldAnnotations),
                 _ => None,
             };
@@ -260,7 +279,7 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
         })
         .collect();
     orphans.sort_unstable_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
-    Ok(Garbage { orphans, not_ours, not_ours_count, live, published, storage_clock, options: options.clone() })
+    Ok(Garbage { orphans, not_ours, not_ours_count, uncommitted, live, published, storage_clock, options: options.clone() })
 }
 
 impl Garbage {

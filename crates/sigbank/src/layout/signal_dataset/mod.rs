@@ -11,6 +11,7 @@
 //! | annotations | [`publish_annotations`], or [`write_annotation_shard`] by workers and [`publish_annotation_shards`]; [`Dataset::annotations`] |
 //! | further versions | [`publish_version`], [`Dataset::versions`], [`Dataset::version`], [`versions::compare`] |
 //! | leftovers of killed writers | [`gc()`] → [`Garbage`], [`Garbage::delete`] |
+//! | lost commits | [`uncommitted()`] → [`Uncommitted`], [`restore`] |
 //! | integrity | [`Dataset::verify`], [`Dataset::root_digest`] |
 //! | layout-neutral | [`Dataset::source`] → [`SignalSource`], a [`crate::layout::Source`] |
 //!
@@ -71,6 +72,7 @@ mod shards;
 mod source;
 mod spool;
 mod transfer;
+mod uncommitted;
 mod verify;
 pub mod versions;
 mod view;
@@ -102,6 +104,7 @@ pub use view::{View, publish_views};
 
 pub use sigbank_format::record::signal::{RecordMetadata, ResourcePolicy};
 pub use transfer::copy_shard;
+pub use uncommitted::{Commit, Uncommitted, restore, uncommitted};
 pub use versions::{Version, VersionPublication, VersionRef, Which, publish_version};
 
 use sigbank_format::container::arrayrecord::Compression;

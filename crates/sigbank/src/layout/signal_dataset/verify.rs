@@ -6,7 +6,7 @@ use super::documents::{Page, Reference, Shard};
 use super::objects::{Objects, same_digest};
 use super::read::{Stored, StoredRecord, gone};
 use super::shards::{OpenShard, open_shard};
-use super::{Options, RecordMetadata};
+use super::{Options, RecordMetadata, uncommitted};
 use crate::error::{Error, Result};
 use crate::layout::Verified;
 use crate::store::StoreFile;
@@ -48,6 +48,7 @@ pub(super) fn verify(dataset: &Dataset, progress: &mut dyn FnMut(u64, u64) -> bo
             progress(done.units, total)
         })?;
     }
+    done.bytes += uncommitted::same_copy(dataset)?;
     let catalog = dataset.annotations()?;
     for name in catalog.names() {
         done.bytes += catalog.open(name)?.verify()?;

@@ -173,8 +173,8 @@ pub(super) fn no_gap(store: &dyn Store, newest: u64) -> Result<()> {
 pub(super) fn gap(store: &dyn Store, number: u64, later: u64) -> Error {
     let missing = path(number).map_or_else(|_| store.location(), |path| store.locate(&path));
     Error::corrupt(format!("version {later} is there, and version {number} before it is missing")).at(missing).remedy(
-        "restore the missing document from a copy of the dataset (sigbank sync from it does), or delete the later ones where they are to be \
-         given up",
+        "sigbank check --repair puts it back where its snapshot is whole; else restore it from a copy of the dataset (sigbank sync from it \
+         does), or delete the later ones where they are to be given up",
     )
 }
 

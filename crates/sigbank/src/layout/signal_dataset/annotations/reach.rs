@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::model::json::Limits;
+use std::collections::BTreeMap;
 
 /// Whether a name may be a set's or a publication's.
 pub(in super::super) fn is_identifier(name: &str) -> bool {
@@ -27,7 +28,31 @@ pub(in super::super) fn current_revision(store: &dyn Store, number: u64, limits:
 
 /// The roots of the sets that a revision names.
 pub(in super::super) fn sets_of(store: &dyn Store, revision: &RelPath, limits: &Limits) -> Result<Vec<Reference>> {
-    Ok(super::revision(store, revision, limits)?.sets.into_values().map(|set| set.0).collect())
+    Ok(named_sets(store, revision, limits)?.into_values().collect())
+}
+
+/// The same by the names of the sets.
+pub(in super::super) fn named_sets(
+    store: &dyn Store,
+    revision: &RelPath,
+    limits: &Limits,
+) -> Result<BTreeMap<String, Reference>> {
+    Ok(super::revision(store, revision, limits)?.sets.into_iter().map(|(name, set)| (name, set.0)).collect())
+}
+
+/// The version whose revision of its catalog this is by its name; none for another name.
+pub(in super::super) fn home_of_revision(path: &RelPath) -> Option<u64> {
+    let all: Vec<&str> = path.components().collect();
+    match all.as_slice() {
+        ["annotations", "catalogs", _] => Some(0),
+        ["sigbank", "versions", number, "annotations", "catalogs", _] => number.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The pointer to a revision.
+pub(in super::super) fn pointer_to(revision: &RelPath) -> Vec<u8> {
+    Pointer { revision: revision.clone() }.to_bytes()
 }
 
 /// The objects of a set.

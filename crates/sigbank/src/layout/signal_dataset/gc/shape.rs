@@ -16,6 +16,8 @@ pub enum OrphanKind {
     AnnotationPointer,
     /// Annotations.
     AnnotationShard,
+    /// The copy of a version's document beside its snapshot.
+    VersionCopy,
     /// A snapshot document.
     Snapshot,
     /// A manifest page.
@@ -37,6 +39,7 @@ impl OrphanKind {
             Self::AnnotationRoot => "annotation set",
             Self::AnnotationPointer => "annotation pointer",
             Self::AnnotationShard => "annotations",
+            Self::VersionCopy => "copy of a version",
             Self::Snapshot => "snapshot",
             Self::Manifest => "manifest page",
             Self::Shard => "shard",
@@ -80,6 +83,7 @@ pub(super) fn shape(path: &RelPath) -> Shape {
             ["objects", two, file] if file.strip_suffix(".arrayrecord").is_some_and(|id| below(two, id)) => AnnotationShard,
             _ => return Shape::Foreign,
         },
+        ["snapshots", _, "version.json"] => VersionCopy,
         ["snapshots", _, "snapshot.json"] => Snapshot,
         ["manifests", folder, file] if page_of(file).is_some_and(|id| hex(folder, 2) || id.starts_with(folder)) => Manifest,
         ["objects", "data" | "metadata", two, file] => match file.strip_suffix(".arrayrecord") {
@@ -99,7 +103,7 @@ pub(super) fn group(path: &RelPath, kind: OrphanKind) -> String {
         AnnotationRoot | AnnotationPointer | AnnotationShard => {
             publication(path).map_or_else(|| path.to_string(), |p| p.to_string())
         }
-        Snapshot => format!("snapshot {}", path.components().nth(1).unwrap_or_default()),
+        Snapshot | VersionCopy => format!("snapshot {}", path.components().nth(1).unwrap_or_default()),
         Manifest => format!("snapshot {}", page_of(path.file_name()).unwrap_or_default()),
         // Both objects of a shard have one name.
         Shard => format!("shard {}", path.file_name()),
@@ -162,6 +166,7 @@ mod tests {
             ("annotations/sets/a/p/objects/ab/HEX.arrayrecord", OrphanKind::AnnotationShard),
             ("annotations/sets/a/p/objects/ab/abababababababababababababababab.arrayrecord", OrphanKind::AnnotationShard),
             ("snapshots/v 1/snapshot.json", OrphanKind::Snapshot),
+            ("snapshots/v 1/version.json", OrphanKind::VersionCopy),
             ("manifests/0f/v-1-00000002.json", OrphanKind::Manifest),
             ("manifests/v-/v-1-00000002.json", OrphanKind::Manifest),
             ("objects/data/ab/HEX.arrayrecord", OrphanKind::Shard),

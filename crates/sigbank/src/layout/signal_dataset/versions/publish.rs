@@ -4,8 +4,9 @@ use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::{PageRef, Place, Reference, Shard};
 use super::super::guard::Guard;
-use super::super::objects::{Objects, collision};
+use super::super::objects::{Objects, collision, document};
 use super::super::publish::{WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
+use super::super::uncommitted::keep_copy;
 use super::super::{Options, PublishedShard};
 use super::{Version, Which, document::utc, no_gap, path};
 use crate::error::{Code, Error, Result};
@@ -127,7 +128,10 @@ pub fn publish_version(
         let metadata = publication.metadata.clone().unwrap_or_else(|| base.unwrap_or(newest).metadata.clone());
         let (version, bytes) = named(&written, publication, number, newest, base, metadata);
         match create_last(&**store, &path(number)?, &bytes, &written.flush, options, guard) {
-            Ok(()) => return first.at(version),
+            Ok(()) => {
+                keep_copy(&**store, &version, &bytes);
+                return first.at(version);
+            }
             Err(e) if e.code() == Code::AlreadyExists => {
                 let there = first.numbered(number)?;
                 // The same publication run twice at once: once is enough.
@@ -247,6 +251,9 @@ fn again(
         Ok(content.snapshot_id == snapshot.snapshot_id())
     };
     if there.number > 0 && same_base && same_words && same_records()? {
+        // An interrupted run, or an older version of this program, may have left none.
+        let bytes = document(&**first.store(), &path(there.number)?, &options.control)?;
+        keep_copy(&**first.store(), there, &bytes);
         return first.at(there.clone());
     }
     Err(collision(format!("version {} is called '{}' already, and is not the same", there.number, there.name))
