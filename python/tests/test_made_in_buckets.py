@@ -273,6 +273,8 @@ def test_recordings_are_published_in_a_bucket_and_versions_follow(tmp_path: Path
     assert set(before) < set(objects(s3_server, address))
     twice = run(s3_server, "publish", two, address, "--as-version", "july", "--append")
     assert twice.returncode == 1 and "holds a record 'c' already" in twice.stderr, twice.stderr
+    shown = run(s3_server, "show", address, "c", "--version", "june")
+    assert f"{address} 2 of 3: c" in shown.stdout and "signal int32[time 1000]" in shown.stdout, shown.stdout + shown.stderr
     # There is nothing yet that a version could be added to; and recordings are not read from a bucket.
     nothing = run(s3_server, "publish", two, address_in(s3_server), "--as-version", "v2")
     assert nothing.returncode == 1 and "publish without --as-version first" in nothing.stderr, nothing.stderr
@@ -299,7 +301,7 @@ def test_datasets_in_buckets_are_published(tmp_path: Path, s3_server: dict[str, 
     assert report["version"] == 1 and published(s3_server, far, "both") == values
     for dest in (tmp_path / "view", address_in(s3_server)):
         assert done(s3_server, "publish", far, dest, "--by-reference")["copied_shards"] == 0
-        assert done(s3_server, "check", dest)["ok"]
+        assert done(s3_server, "check", dest)["ok"] and done(s3_server, "show", dest, "b1")["values"]["signal"]["first"][0] == 98
     assert all(name.endswith(".json") for name in objects(s3_server, dest))
     away = run(s3_server, "publish", here, address_in(s3_server), "--by-reference")
     assert away.returncode == 1 and "name files that are on this machine only" in away.stderr, away.stderr

@@ -1,20 +1,18 @@
 //! `sigbank show`.
 
 mod jbof;
+mod look;
 mod signal;
 
 use crate::version::Version;
-use crate::{Failure, text, wave};
+use crate::{Failure, text};
+use look::{Look, hex};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::convert::magnitudes;
-use sigbank::layout::{self, Stored, sedpack, signal_dataset};
-use sigbank_format::model::{DType, Field, FieldType, Kind};
+use sigbank::layout::{self, Layout, Stored, sedpack, signal_dataset};
+use sigbank::store::{connect, local_path};
+use sigbank_format::model::{Field, FieldType};
 use std::io::Write;
-use std::path::Path;
-
-/// Most channels of one signal that are drawn.
-const CHANNELS: usize = 4;
 
 /// Show one example: what is said of it, its values summed up, and its signals drawn
 #[derive(clap::Args)]
@@ -23,9 +21,13 @@ pub(crate) struct Args {
     dataset: String,
     #[command(flatten)]
     version: Version,
-    /// Which example of the split, counted from 0; of JBOF an item's name too, of a signal-dataset a record's id
-    #[arg(value_name = "RECORD", default_value = "0")]
-    record: String,
+    /// Which example of the split, counted from 0 [default: 0]; of JBOF an item's name too, of a signal-dataset a record's id, which count before
+    /// a number
+    #[arg(value_name = "RECORD")]
+    record: Option<String>,
+    /// The record of this number, whatever names and ids there are
+    #[arg(long, value_name = "N", conflicts_with = "record")]
+    index: Option<u64>,
     /// Of which split [default: the first that holds one]
     #[arg(long)]
     split: Option<String>,
@@ -42,19 +44,22 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let width = args.width.map_or_else(|| usize::from(console::Term::stdout().size().1).min(100), usize::from);
-    let root = Path::new(&args.dataset);
-    if root.join(signal_dataset::ROOT).is_file() && !root.join(sedpack::ROOT).is_file() {
+    if is_signal_dataset(args)? {
         return signal::run(args, &args.version.dataset(&args.dataset)?, width, out);
     }
     if let Some(dataset) = args.version.jbof(&args.dataset)? {
         return jbof::run(args, &dataset, width, out);
     }
     let source = args.version.source(&args.dataset)?;
-    let index: u64 = args.record.parse().map_err(|_| {
-        Error::invalid(format!("'{}' is no number, and the examples of a Sedpack dataset have no names", args.record))
-            .at(&args.dataset)
-            .remedy("give a number from 0 on")
-    })?;
+    let index = match (args.index, &args.record) {
+        (Some(index), _) => index,
+        (None, None) => 0,
+        (None, Some(asked)) => asked.parse().map_err(|_| {
+            Error::invalid(format!("'{asked}' is no number, and the examples of a Sedpack dataset have no names"))
+                .at(&args.dataset)
+                .remedy("give a number from 0 on")
+        })?,
+    };
     let splits = source.splits();
     let split = match &args.split {
         Some(name) => name.clone(),
@@ -88,7 +93,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let shown = fields.iter().filter_map(|&f| known.get(f)).zip(&record);
     if args.json {
         let one = |(field, value): (&Field, &Stored)| {
-            let mut told = summary(value.ty.as_ref().unwrap_or(&field.ty), &value.bytes);
+            let mut told = match value.ty.as_ref().unwrap_or(&field.ty) {
+                FieldType::Array { dtype, shape } => Look::whole(dtype, shape, &value.bytes, width).summary(),
+                ty => summary(ty, &value.bytes),
+            };
             if let (Some(ty), Some(told)) = (&value.ty, told.as_object_mut()) {
                 told.insert("stored_as".into(), json!(ty.to_string()));
             }
@@ -102,12 +110,37 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     for (field, Stored { ty, bytes }) in shown {
         let stored_as = ty.as_ref().map(|ty| format!(", stored as {}", ty)).unwrap_or_default();
         let ty = ty.as_ref().unwrap_or(&field.ty);
-        writeln!(out, "{} {}{stored_as}: {}", field.name, field.ty, describe(&summary(ty, bytes)))?;
-        if let FieldType::Array { dtype, shape } = ty {
-            draw(dtype, shape, bytes, width, out)?;
+        let look = match ty {
+            FieldType::Array { dtype, shape } => Some(Look::whole(dtype, shape, bytes, width)),
+            _ => None,
+        };
+        let told = look.as_ref().map_or_else(|| summary(ty, bytes), Look::summary);
+        writeln!(out, "{} {}{stored_as}: {}", field.name, field.ty, describe(&told))?;
+        if let Some(look) = look {
+            look.draw(|axis| format!("axis {axis}"), out)?;
         }
     }
     Ok(())
+}
+
+/// Whether a signal-dataset is there, whose records have ids, axes and annotations; at a version nothing else can be.
+fn is_signal_dataset(args: &Args) -> Result<bool, Error> {
+    const FILES: [&str; 4] = [".zip", ".h5", ".hdf5", ".hdf"];
+    let address = args.dataset.to_ascii_lowercase();
+    match local_path(&args.dataset) {
+        Some(root) => Ok(root.join(signal_dataset::ROOT).is_file() && !root.join(sedpack::ROOT).is_file()),
+        None if FILES.iter().any(|ending| address.ends_with(ending)) => Ok(false),
+        None => {
+            let store = connect(&args.dataset, &args.version.storage())?;
+            Ok(layout::detect(&*store)? == Some(Layout::SignalDataset))
+        }
+    }
+}
+
+/// What was asked for and what was found, where a number was given that is a name too.
+fn instead(asked: Option<&str>, name: &str, index: u64) -> Option<String> {
+    let number = asked?.parse::<u64>().ok().filter(|number| asked == Some(name) && *number != index)?;
+    Some(format!("'{name}' is a name here, of number {index}; number {number} is shown by --index {number}"))
 }
 
 /// The error of an index behind the last record.
@@ -116,58 +149,13 @@ fn past_the_end(index: u64, of: u64, place: &str) -> Error {
     Error::not_found(format!("there is no record {index}: it holds {} records", text::count(of))).at(place).remedy(last)
 }
 
-/// What is worth knowing of a value: itself where it is small, its range and moments where it is many numbers.
+/// What is worth knowing of a value that is no array: itself where it is small.
 fn summary(ty: &FieldType, bytes: &[u8]) -> Value {
     match ty {
         FieldType::Str => json!({"value": String::from_utf8_lossy(bytes)}),
         FieldType::Int => json!({"value": <[u8; 8]>::try_from(bytes).map_or(0, i64::from_le_bytes)}),
-        FieldType::Bytes { .. } => json!({"bytes": bytes.len(), "first": hex(bytes)}),
-        FieldType::Array { dtype, .. } => array_summary(dtype, bytes),
+        _ => json!({"bytes": bytes.len(), "first": hex(bytes, bytes.len())}),
     }
-}
-
-fn array_summary(dtype: &DType, bytes: &[u8]) -> Value {
-    if dtype.kind() == Kind::Unicode {
-        let characters = bytes
-            .get(..dtype.itemsize())
-            .unwrap_or_default()
-            .chunks_exact(4)
-            .map(|c| <[u8; 4]>::try_from(c).map_or(0, u32::from_le_bytes));
-        return json!({"first": characters.take_while(|&c| c != 0).filter_map(char::from_u32).collect::<String>()});
-    }
-    if dtype.kind() == Kind::Bytes {
-        let first = bytes.get(..dtype.itemsize()).unwrap_or_default();
-        return json!({"first": String::from_utf8_lossy(first).trim_end_matches('\0')});
-    }
-    let Some(values) = magnitudes(dtype, bytes) else { return json!({"first": hex(bytes)}) };
-    if let [one] = values.as_slice() {
-        return json!({"value": exact(dtype, bytes, *one)});
-    }
-    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    let n = finite.len().max(1) as f64;
-    let mean = finite.iter().sum::<f64>() / n;
-    let std = (finite.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
-    let (min, max) = (finite.iter().copied().reduce(f64::min), finite.iter().copied().reduce(f64::max));
-    let first: Vec<f64> = values.iter().copied().take(8).collect();
-    let of = if dtype.kind() == Kind::Complex { "magnitudes" } else { "values" };
-    json!({"of": of, "count": values.len(), "min": min, "max": max, "mean": mean, "std": std, "not_finite": values.len() - finite.len(), "first": first})
-}
-
-/// A single number, integers exactly.
-fn exact(dtype: &DType, bytes: &[u8], value: f64) -> Value {
-    match (dtype.kind(), <[u8; 8]>::try_from(bytes)) {
-        (Kind::Int, Ok(b)) => json!(i64::from_le_bytes(b)),
-        (Kind::UInt, Ok(b)) => json!(u64::from_le_bytes(b)),
-        (Kind::Int | Kind::UInt, _) => json!(value as i64),
-        (Kind::Bool, _) => json!(value != 0.0),
-        _ if value.is_finite() => json!(value),
-        _ => json!(value.to_string()),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let shown: String = bytes.iter().take(16).map(|b| format!("{b:02x}")).collect();
-    if bytes.len() > 16 { shown + "…" } else { shown }
 }
 
 /// A summary as words.
@@ -206,83 +194,6 @@ fn short(v: f64) -> String {
         format!("{v:.digits$}")
     } else {
         format!("{v:.3e}")
-    }
-}
-
-/// Draws one axis as a waveform, a second short one as channels, two long ones as an image.
-fn draw(dtype: &DType, shape: &[usize], bytes: &[u8], width: usize, out: &mut dyn Write) -> Result<(), Failure> {
-    let Some(values) = magnitudes(dtype, bytes) else { return Ok(()) };
-    let (rows, columns) = match shape {
-        [n] => (*n, 1),
-        [n, c] => (*n, *c),
-        _ => return Ok(()),
-    };
-    if rows < 8 {
-        return Ok(());
-    }
-    // As wide as it is high, or nearly so: no signal of a few channels.
-    if columns > 8 || rows < 4 * columns {
-        for line in wave::shades(&values, rows, columns, width, 24) {
-            writeln!(out, "{line}")?;
-        }
-        return Ok(());
-    }
-    let height = if columns == 1 { 8 } else { 4 };
-    for channel in 0..columns.min(CHANNELS) {
-        let of_channel: Vec<f64> = values.iter().copied().skip(channel).step_by(columns).collect();
-        let Some((lines, high, low)) = wave::braille(&of_channel, width - 11, height) else { continue };
-        let last = lines.len().saturating_sub(1);
-        for (i, line) in lines.iter().enumerate() {
-            let edge = match i {
-                0 => short(high),
-                i if i == last => short(low),
-                _ => String::new(),
-            };
-            writeln!(out, "{edge:>10} {}", line.trim_end_matches('\u{2800}'))?;
-        }
-    }
-    if columns > CHANNELS {
-        writeln!(out, "{:>10} and {} more channels", "", columns - CHANNELS)?;
-    }
-    Ok(())
-}
-
-/// Draws a signal: of more than two axes the first part along the first ones, few long rows as channels.
-fn picture(
-    dtype: &DType,
-    whole: &[usize],
-    bytes: &[u8],
-    axis: impl Fn(usize) -> String,
-    width: usize,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let (mut shape, mut bytes, mut left) = (whole, bytes, Vec::new());
-    while let [outer, rest @ ..] = shape
-        && rest.len() >= 2
-    {
-        if *outer > 1 {
-            left.push(format!("{} 0", axis(whole.len() - shape.len())));
-        }
-        bytes = bytes.get(..bytes.len().checked_div(*outer).unwrap_or(0)).unwrap_or_default();
-        shape = rest;
-    }
-    if !left.is_empty() {
-        text::line(out, format_args!("  drawn: {}", left.join(", ")))?;
-    }
-    match *shape {
-        [rows, columns] if rows <= 8 && columns >= 4 * rows => {
-            // The other way round, as what draws takes channels.
-            let size = dtype.itemsize();
-            let mut turned = Vec::with_capacity(bytes.len());
-            for column in 0..columns {
-                for row in 0..rows {
-                    let at = (row * columns + column) * size;
-                    turned.extend_from_slice(bytes.get(at..at + size).unwrap_or_default());
-                }
-            }
-            draw(dtype, &[columns, rows], &turned, width, out)
-        }
-        _ => draw(dtype, shape, bytes, width, out),
     }
 }
 

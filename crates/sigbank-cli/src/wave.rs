@@ -1,48 +1,70 @@
 //! Signals drawn with characters.
 
-/// A waveform as `height` lines of `width` braille characters: in each column of dots, from the least to the greatest value
-/// that falls there. Values that are not finite are left out. With it, the values of the upper and the lower edge.
-pub(crate) fn braille(values: &[f64], width: usize, height: usize) -> Option<(Vec<String>, f64, f64)> {
-    let finite = || values.iter().copied().filter(|v| v.is_finite());
-    let (mut low, mut high) = (finite().reduce(f64::min)?, finite().reduce(f64::max)?);
-    let edges = (high, low);
-    if low == high {
-        // A flat line runs through the middle.
-        (low, high) = (low - 1.0, high + 1.0);
+/// The least and the greatest value that falls into each column of dots.
+pub(crate) struct Bins {
+    len: usize,
+    columns: Vec<Option<(f64, f64)>>,
+}
+
+impl Bins {
+    /// Of a signal of so many values, for so many columns of dots.
+    pub(crate) fn new(len: usize, columns: usize) -> Self {
+        Self { len: len.max(1), columns: vec![None; columns] }
     }
-    let (columns, rows) = (2 * width, 4 * height);
-    // Halves keep the difference of two huge numbers finite.
-    let row = |v: f64| (((high / 2.0 - v / 2.0) / (high / 2.0 - low / 2.0) * (rows - 1) as f64).round() as usize).min(rows - 1);
-    let mut cells = vec![0u8; width * height];
-    let mut last: Option<(usize, usize)> = None;
-    for column in 0..columns {
-        // Few values are spread over the columns, many share one; each value is in some column.
-        let from = column * values.len() / columns;
-        let to = ((column + 1) * values.len() / columns).max(from + 1);
-        let part = values.get(from..to).unwrap_or_default().iter().copied().filter(|v| v.is_finite());
-        let span = part.map(row).fold(None, |s: Option<(usize, usize)>, r| Some(s.map_or((r, r), |(a, b)| (a.min(r), b.max(r)))));
-        let Some((mut top, mut bottom)) = span else {
-            last = None;
-            continue;
-        };
-        let own = (top, bottom);
-        if let Some((t, b)) = last {
-            // Joins the neighbours, so that a steep edge is a line.
-            if b < top {
-                top = b + 1;
-            } else if t > bottom {
-                bottom = t - 1;
-            }
+
+    /// The value of a place. Values that are not finite are left out. Few values are spread over the columns, many share one.
+    pub(crate) fn add(&mut self, at: usize, value: f64) {
+        if !value.is_finite() {
+            return;
         }
-        last = Some(own);
-        for r in top..=bottom {
-            if let Some(cell) = cells.get_mut(r / 4 * width + column / 2) {
-                *cell |= dot(column % 2, r % 4);
-            }
+        let columns = self.columns.len();
+        let last = ((at + 1) * columns - 1) / self.len;
+        let first = (at * columns).div_ceil(self.len).min(last);
+        for column in self.columns.get_mut(first..=last).unwrap_or_default() {
+            *column = Some(column.map_or((value, value), |(low, high)| (low.min(value), high.max(value))));
         }
     }
-    let line = |cells: &[u8]| cells.iter().map(|c| char::from_u32(0x2800 + u32::from(*c)).unwrap_or(' ')).collect();
-    Some((cells.chunks(width).map(line).collect(), edges.0, edges.1))
+
+    /// The waveform as `height` lines of braille characters: in each column of dots, from the least to the greatest value that falls
+    /// there. With it, the values of the upper and the lower edge.
+    pub(crate) fn braille(&self, height: usize) -> Option<(Vec<String>, f64, f64)> {
+        let spans = || self.columns.iter().flatten();
+        let (mut low, mut high) = (spans().map(|s| s.0).reduce(f64::min)?, spans().map(|s| s.1).reduce(f64::max)?);
+        let edges = (high, low);
+        if low == high {
+            // A flat line runs through the middle.
+            (low, high) = (low - 1.0, high + 1.0);
+        }
+        let (width, rows) = (self.columns.len() / 2, 4 * height);
+        // Halves keep the difference of two huge numbers finite.
+        let row =
+            |v: f64| (((high / 2.0 - v / 2.0) / (high / 2.0 - low / 2.0) * (rows - 1) as f64).round() as usize).min(rows - 1);
+        let mut cells = vec![0u8; width * height];
+        let mut last: Option<(usize, usize)> = None;
+        for (column, span) in self.columns.iter().enumerate() {
+            let Some((mut top, mut bottom)) = span.map(|(low, high)| (row(high), row(low))) else {
+                last = None;
+                continue;
+            };
+            let own = (top, bottom);
+            if let Some((t, b)) = last {
+                // Joins the neighbours, so that a steep edge is a line.
+                if b < top {
+                    top = b + 1;
+                } else if t > bottom {
+                    bottom = t - 1;
+                }
+            }
+            last = Some(own);
+            for r in top..=bottom {
+                if let Some(cell) = cells.get_mut(r / 4 * width + column / 2) {
+                    *cell |= dot(column % 2, r % 4);
+                }
+            }
+        }
+        let line = |cells: &[u8]| cells.iter().map(|c| char::from_u32(0x2800 + u32::from(*c)).unwrap_or(' ')).collect();
+        Some((cells.chunks(width).map(line).collect(), edges.0, edges.1))
+    }
 }
 
 /// The bit of one dot of a braille character.
@@ -55,23 +77,40 @@ fn dot(column: usize, row: usize) -> u8 {
     }
 }
 
-/// An image as lines of shades, two characters for each place; larger ones are thinned out.
-pub(crate) fn shades(values: &[f64], rows: usize, columns: usize, width: usize, height: usize) -> Vec<String> {
+/// A line of an image as shades between two values, two characters for each.
+pub(crate) fn shades(values: &[f64], low: f64, high: f64) -> String {
     const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-    let finite = || values.iter().copied().filter(|v| v.is_finite());
-    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    let (shown_rows, shown_columns) = (rows.min(height), columns.min(width / 2));
-    let pixel = |r: usize, c: usize| {
-        let value = values.get(r * rows / shown_rows * columns + c * columns / shown_columns).copied().unwrap_or(f64::NAN);
+    let pixel = |value: &f64| {
         let level = if high > low { (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0) } else { 0.0 };
         if value.is_finite() { SHADES.get((level * 4.0).round() as usize).copied().unwrap_or(' ') } else { '?' }
     };
-    (0..shown_rows).map(|r| (0..shown_columns).flat_map(|c| [pixel(r, c); 2]).collect()).collect()
+    values.iter().flat_map(|value| [pixel(value); 2]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn braille(values: &[f64], width: usize, height: usize) -> Option<(Vec<String>, f64, f64)> {
+        let mut bins = Bins::new(values.len(), 2 * width);
+        values.iter().enumerate().for_each(|(at, value)| bins.add(at, *value));
+        bins.braille(height)
+    }
+
+    #[test]
+    fn every_value_is_in_its_column_and_no_column_is_empty() {
+        for columns in 1..20 {
+            for len in 1..50 {
+                let mut bins = Bins::new(len, columns);
+                (0..len).for_each(|at| bins.add(at, at as f64));
+                let spans: Vec<_> =
+                    (0..columns).map(|c| (c * len / columns, ((c + 1) * len / columns).max(c * len / columns + 1) - 1)).collect();
+                let found: Vec<_> =
+                    bins.columns.iter().map(|span| span.map(|(a, b)| (a as usize, b as usize)).unwrap()).collect();
+                assert_eq!(found, spans, "{len} in {columns}");
+            }
+        }
+    }
 
     #[test]
     fn a_ramp_rises() {
@@ -103,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_image_has_shades() {
-        assert_eq!(shades(&[0.0, 1.0, 0.5, f64::NAN], 2, 2, 80, 20), ["  ██", "▒▒??"]);
-        assert_eq!(shades(&[1.0; 10_000], 100, 100, 20, 5).len(), 5);
+        assert_eq!(shades(&[0.0, 1.0, 0.5, f64::NAN], 0.0, 1.0), "  ██▒▒??");
+        assert_eq!(shades(&[1.0, 1.0], 1.0, 1.0), "    ");
     }
 }

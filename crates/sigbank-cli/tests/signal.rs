@@ -244,3 +244,33 @@ fn a_repair_is_not_offered_where_nothing_can_be_built_anew() {
     let said = bench.run(&["check", "out"]);
     assert!(said.code == 1 && said.err.contains("objects/") && !said.err.contains("--repair"), "{}", said.err);
 }
+
+#[test]
+fn an_id_that_is_a_number_counts_before_the_number() {
+    let bench = Bench::new();
+    for (name, value) in [("2", 20), ("a", 30), ("b", 40)] {
+        bench.write(&format!("{name}.npy"), npy("int16", &[1], &i16::to_le_bytes(value)));
+    }
+    assert_eq!(bench.run(&["publish", "in", "out"]).code, 0);
+    let shown = |args: &[&str]| {
+        let said = bench.run(&[&["show", "out"], args].concat());
+        assert_eq!((said.code, said.err.as_str()), (0, ""));
+        said.out
+    };
+    // The records are 2, a, b.
+    let by_id = shown(&["2"]);
+    assert!(by_id.contains("signal int16[time 1]: 20") && by_id.contains("'2' is a name here, of number 0"), "{by_id}");
+    let by_number = shown(&["--index", "2"]);
+    assert!(by_number.contains("out 2 of 3: b") && !by_number.contains("a name here"), "{by_number}");
+    assert!(shown(&["1"]).contains("out 1 of 3: a") && shown(&["b"]).contains("out 2 of 3: b"));
+    assert!(shown(&[]).contains("out 0 of 3: 2"));
+    bench.run(&["show", "out", "3"]).refused(&["there is no record 3", "0 to 2"]);
+    bench.run(&["show", "out", "--index", "3"]).refused(&["there is no record 3", "0 to 2"]);
+    bench.run(&["show", "out", "aa"]).refused(&["there is no record 'aa'"]);
+    assert_eq!(bench.run(&["show", "out", "1", "--index", "1"]).code, 2);
+    // The same of a JBOF data set.
+    assert_eq!(bench.run(&["import", "in", "items"]).code, 0);
+    let shown = |args: &[&str]| bench.run(&[&["show", "items"], args].concat()).out;
+    assert!(shown(&["2"]).contains("'2' is a name here, of number 0; number 2 is shown by --index 2"), "{}", shown(&["2"]));
+    assert!(shown(&["--index", "2"]).contains("items 2 of 3: b"), "{}", shown(&["--index", "2"]));
+}

@@ -1,11 +1,11 @@
 //! A record of a signal-dataset: what is said of it, its axes with their units, its signals drawn.
 
-use super::{Args, describe, nearest, picture, short, summary};
+use super::look::Look;
+use super::{Args, describe, instead, nearest, short};
 use crate::{Failure, ls, text};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::layout::signal_dataset::Dataset;
-use sigbank_format::model::FieldType;
 use sigbank_format::record::signal::{Axis, FieldMetadata};
 use std::io::Write;
 
@@ -35,11 +35,11 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
         }
     }
     let shown = said.fields.iter().enumerate().filter(|(_, field)| args.field.is_empty() || args.field.contains(&field.name));
-    let ty = |field: &FieldMetadata| FieldType::Array { dtype: field.dtype.clone(), shape: field.shape.clone() };
+    let look = |at: usize, field: &FieldMetadata| Look::whole(&field.dtype, &field.shape, &record.field(at), width);
     if args.json {
         let mut values = Map::new();
         for (at, field) in shown {
-            let mut told = summary(&ty(field), &record.field(at));
+            let mut told = look(at, field).summary();
             if let Some(told) = told.as_object_mut() {
                 told.insert("dtype".into(), json!(field.dtype.name()));
                 told.insert("shape".into(), json!(field.shape));
@@ -58,6 +58,9 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
         return Ok(());
     }
     text::line(out, format_args!("{} {} of {}: {}", args.dataset, index, text::count(dataset.len()), said.id))?;
+    if let Some(note) = instead(args.record.as_deref(), &said.id, index) {
+        text::line(out, format_args!("{note}"))?;
+    }
     if let Some(scene) = &said.scene_id {
         text::line(out, format_args!("scene: {scene}"))?;
     }
@@ -69,16 +72,15 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
         }
     }
     for (at, field) in shown {
-        let bytes = record.field(at);
-        let told = describe(&summary(&ty(field), &bytes));
-        text::line(out, format_args!("{} {}: {told}", field.name, ls::kind(field)))?;
+        let look = look(at, field);
+        text::line(out, format_args!("{} {}: {}", field.name, ls::kind(field), describe(&look.summary())))?;
         for axis in &field.axes {
             if let Some(where_it_lies) = place(axis) {
                 text::line(out, format_args!("  {}: {where_it_lies}", axis.name))?;
             }
         }
         let axis = |at: usize| field.axes.get(at).map_or_else(|| format!("axis {at}"), |axis| axis.name.clone());
-        picture(&field.dtype, &field.shape, &bytes, axis, width, out)?;
+        look.draw(axis, out)?;
     }
     for (name, row) in &annotations {
         text::line(out, format_args!("annotation {name}: {}", ls::annotation_words(row)?))?;
@@ -112,12 +114,17 @@ fn place(axis: &Axis) -> Option<String> {
     c.reference.as_ref().map(|name| format!("as '{name}' says{unit}")).or(c.unit.as_ref().map(|unit| format!("in {unit}")))
 }
 
-/// The record of a number or, where it is none, of an id.
+/// The record of an id or, where none has it, of a number.
 fn find(args: &Args, dataset: &Dataset) -> Result<u64, Error> {
-    let asked = args.record.as_str();
-    if let Ok(index) = asked.parse::<u64>() {
-        return if index < dataset.len() { Ok(index) } else { Err(super::past_the_end(index, dataset.len(), &args.dataset)) };
-    }
+    let numbered = |index: u64| match index < dataset.len() {
+        true => Ok(index),
+        false => Err(super::past_the_end(index, dataset.len(), &args.dataset)),
+    };
+    let asked = match (args.index, &args.record) {
+        (Some(index), _) => return numbered(index),
+        (None, None) => return numbered(0),
+        (None, Some(asked)) => asked.as_str(),
+    };
     let (mut at, mut known) = (0, Vec::new());
     for batch in dataset.metadata_batches(0..dataset.len()) {
         for record in batch? {
@@ -127,6 +134,9 @@ fn find(args: &Args, dataset: &Dataset) -> Result<u64, Error> {
             known.push(record.id);
             at += 1;
         }
+    }
+    if let Ok(index) = asked.parse() {
+        return numbered(index);
     }
     Err(Error::not_found(format!("there is no record '{asked}'")).at(&args.dataset).remedy(nearest(&known, asked)))
 }

@@ -123,6 +123,15 @@ pub fn magnitudes(dtype: &DType, bytes: &[u8]) -> Option<Vec<f64>> {
     if !numeric || is_long_double(dtype) {
         return None;
     }
+    // Those of which there are many.
+    if !dtype.is_big_endian() {
+        match (dtype.kind(), dtype.itemsize()) {
+            (Kind::Float, 8) => return Some(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+            (Kind::Float, 4) => return Some(bytes.as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()),
+            (Kind::Int, 2) => return Some(bytes.as_chunks().0.iter().map(|b| f64::from(i16::from_le_bytes(*b))).collect()),
+            _ => {}
+        }
+    }
     let value = |element| match decode(dtype, element) {
         Number::Int(i) => i as f64,
         Number::Float(f) => f,
