@@ -253,6 +253,11 @@ def signal_publish(
     """Publish shards as a dataset."""
 
 def signal_gc(
-    store: SignalStore, older_than: float, delete: bool = False, unpublished: bool = False, old_annotations: bool = False
+    store: SignalStore,
+    older_than: float,
+    delete: bool = False,
+    unpublished: bool = False,
+    old_annotations: bool = False,
+    uncommitted: bool = False,
 ) -> dict[str, Any]:
     """What nothing names: the orphans, and what was deleted of them."""

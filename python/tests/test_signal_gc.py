@@ -31,3 +31,16 @@ def test_what_nothing_names_is_shown_and_deleted_when_told(tmp_path: Path) -> No
 def test_no_age_below_zero(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="older_than"):
         ours.gc(tmp_path, older_than=-1)
+
+
+def test_what_is_complete_is_kept_unless_it_is_given_up(tmp_path: Path) -> None:
+    root = tmp_path / "captures"
+    first = ours.publish(root, [ours.write_shard([iq(ours, 0)], root, work_id="a")], dataset_id="d", snapshot_id="v1")
+    ours.versions.publish(first, [ours.write_shard([iq(ours, 1)], root, work_id="b")], name="more")
+    (root / "sigbank/versions/00000001.json").unlink()
+    found = ours.gc(root, older_than=0, delete=True)
+    assert {orphan.kept for orphan in found.orphans} == {"complete"} and found.deleted_objects == 0
+    (told,) = found.uncommitted
+    assert "version 1 'more' with 1 records, complete" in told
+    assert ours.gc(root, older_than=0, delete=True, uncommitted=True).deleted_objects == 5
+    assert ours.gc(root, older_than=0).orphans == () and ids(ours.open(root)) == ["r0"]

@@ -5,7 +5,7 @@ use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
-use sigbank::layout::signal_dataset::Which;
+use sigbank::layout::signal_dataset::{Commit, Which, uncommitted};
 use sigbank::layout::{Layout, Source, detect, jbof, sedpack, signal_dataset};
 use sigbank::store::{connect, local_path};
 use sigbank::{Code, Error};
@@ -13,16 +13,19 @@ use std::io::{self, IsTerminal, Write};
 
 /// Verify a dataset: every checksum from the root down, and that each shard holds what its list says
 ///
-/// Exits with 1 and names the first file at fault when something is wrong.
+/// Exits with 1 when something is wrong, and names the file at fault; of a Sedpack dataset every shard, of very many the first ones.
 ///
-/// With --repair (Sedpack only), finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
+/// Of a signal-dataset, complete snapshots and annotations that no commit names are told of too. With --repair, version documents that were
+/// deleted are put back from the copies beside their snapshots, and pointers to annotations; nothing else is changed.
+///
+/// With --repair of Sedpack, finds all that is wrong and puts it right: shards that are gone or damaged are listed no longer, whole ones that
 /// nothing lists are, lists, counts and checksums are built anew. No shard file is changed, moved or deleted. It asks first.
 /// What may or may not be wanted is told of and left alone: see --adopt-copies and --lost-for-good.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("repairs").args(["repair", "dry_run"]).multiple(true)))]
 pub(crate) struct Args {
     /// The dataset: a folder, or an address such as s3://bucket/data
-    dataset: String,
+    pub(crate) dataset: String,
     #[command(flatten)]
     version: Version,
     /// Put right what is wrong
@@ -30,10 +33,10 @@ pub(crate) struct Args {
     repair: bool,
     /// Say what --repair would do (with or without it) and change nothing; exits with 1 where there is something to do, or a whole shard is left out
     #[arg(long, conflicts_with_all = ["yes", "version"])]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Repair without asking
     #[arg(long, requires = "repair")]
-    yes: bool,
+    pub(crate) yes: bool,
     /// Also list a whole shard that holds the bytes of exactly one listed shard, as a copied file does, or that of a writer that was
     /// killed and run again
     #[arg(long, requires = "repairs")]
@@ -77,12 +80,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             others += 1;
         }
     }
+    let lost = match args.version.all_of(&args.dataset, source.layout())? {
+        Some(dataset) => uncommitted(dataset.store(), dataset.options())?,
+        None => Vec::new(),
+    };
+    // What was published, and is hidden now.
+    let ok = !lost.iter().any(|what| what.commit == Commit::Deleted);
     let root = source.root_digest()?;
     if args.json {
         writeln!(
             out,
             "{}",
-            json!({"ok": true, "units": verified.units, "records": verified.records, "bytes": verified.bytes, "further_versions": others,
+            json!({"ok": ok, "uncommitted": crate::uncommitted::as_json(&lost), "units": verified.units, "records": verified.records, "bytes": verified.bytes, "further_versions": others,
                 "root": root})
         )?;
     } else {
@@ -91,12 +100,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             _ => (text::some(verified.units, "shard"), text::some(verified.records, "example")),
         };
         let further = if others == 0 { String::new() } else { format!(", {}", text::some(others, "further version")) };
-        writeln!(out, "ok: {shards}, {records}{further}, {} verified; root {root}", text::bytes(verified.bytes))?;
+        let what = if source.layout() == jbof::LAYOUT { " (of all files; cp and sync tell that of the metadata document)" } else { "" };
+        let said = if ok { "ok" } else { "whole, but not all of it is found" };
+        writeln!(out, "{said}: {shards}, {records}{further}, {} verified; root {root}{what}", text::bytes(verified.bytes))?;
+        crate::uncommitted::print(&lost, &args.dataset, out)?;
     }
-    Ok(())
+    if ok { Ok(()) } else { Err(Failure::Todo) }
 }
 
-fn dry_run(args: &Args) -> String {
+pub(crate) fn dry_run(args: &Args) -> String {
     format!("sigbank check --repair --dry-run {}", args.dataset)
 }
 
@@ -116,10 +128,7 @@ pub(crate) fn counted(bar: &ProgressBar) -> impl FnMut(u64, u64) -> bool + '_ {
 fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(folder) = local_path(&args.dataset) else { return plan_afar(args, out) };
     if folder.join(signal_dataset::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
-        return Err(Error::unsupported("a signal-dataset's snapshot never changes, so a repair has nothing to build anew")
-            .at(folder.display())
-            .remedy("check it without --repair and --dry-run, and restore what is damaged from a copy")
-            .into());
+        return crate::uncommitted::repair(args, args.version.dataset(&args.dataset)?.store(), out);
     }
     if folder.join(jbof::ROOT).is_file() && !folder.join(sedpack::ROOT).is_file() {
         return Err(Error::unsupported("a JBOF data set has no lists and checksums, so a repair has nothing to build anew")
@@ -133,14 +142,18 @@ fn repair(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 /// In a bucket it can be told what a repair would do; carried out it is in a copy.
 fn plan_afar(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let refused = |why: &str| Error::unsupported(why.to_owned()).at(&args.dataset);
+    let store = connect(&args.dataset, &args.version.storage())?;
+    let layout = detect(&*store)?;
+    if layout == Some(Layout::SignalDataset) {
+        return crate::uncommitted::repair(args, &store, out);
+    }
     let copy = "copy it (sigbank cp; of a damaged one what is whole), and repair the copy";
     if !args.dry_run {
         return Err(refused("a dataset is repaired in a folder, where writers can be kept out meanwhile")
             .remedy(format!("see what would be done ({}); {copy}", dry_run(args)))
             .into());
     }
-    let store = connect(&args.dataset, &args.version.storage())?;
-    if detect(&*store)? != Some(Layout::Sedpack) {
+    if layout != Some(Layout::Sedpack) {
         return Err(refused("only Sedpack datasets have lists and checksums that a repair builds anew")
             .remedy("check it without --dry-run, and restore what is damaged from a copy")
             .into());

@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// Also annotation sets that only earlier revisions of the catalog name, and these revisions
     #[arg(long)]
     old_annotations: bool,
+    /// Also snapshots and annotations that are complete and that no commit names: of publications that were killed just before their commit,
+    /// or met another, and such whose commit was deleted, by mistake perhaps (sigbank check tells). Without it they are kept
+    #[arg(long)]
+    uncommitted: bool,
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -134,6 +138,14 @@ fn print(args: &Args, garbage: &Garbage, out: &mut dyn Write) -> Result<(), Fail
         0 => String::new(),
         _ => format!("; kept: {}", told(kept)),
     };
+    crate::uncommitted::print(&garbage.uncommitted, &args.dataset, out)?;
+    if !garbage.uncommitted.is_empty() {
+        let what = text::some(garbage.uncommitted.len() as u64, "thing");
+        match args.uncommitted {
+            true => writeln!(out, "these ({what}) go where they are old enough, as --uncommitted says, and cannot be got back")?,
+            false => writeln!(out, "these ({what}) are kept; --uncommitted gives them up")?,
+        }
+    }
     writeln!(out, "in use: {live}; named by nothing: {}{kept}", told(garbage.doomed()))?;
     if !garbage.storage_clock {
         writeln!(out, "nothing can be written here: ages are by the clock of this machine, and nothing can be deleted")?;
@@ -169,7 +181,7 @@ fn as_json(args: &Args, garbage: &Garbage, deleted: Option<&Deleted>) -> Value {
     json!({
         "dataset": args.dataset, "orphans": orphans.collect::<Vec<_>>(), "garbage": {"objects": count, "bytes": bytes},
         "live": {"objects": garbage.live.0, "bytes": garbage.live.1}, "not_ours": {"files": garbage.not_ours_count, "first": names},
-        "published": garbage.published, "storage_clock": garbage.storage_clock,
+        "uncommitted": crate::uncommitted::as_json(&garbage.uncommitted), "published": garbage.published, "storage_clock": garbage.storage_clock,
         "deleted": deleted.map(|d| json!({"objects": d.objects, "bytes": d.bytes, "unfinished": d.unfinished})),
     })
 }

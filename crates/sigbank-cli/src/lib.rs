@@ -20,6 +20,7 @@ mod snapshots;
 mod split;
 mod sync;
 mod text;
+mod uncommitted;
 mod version;
 mod wave;
 

@@ -128,3 +128,42 @@ fn what_a_version_names_is_kept_however_it_is_found() {
         whole();
     }
 }
+
+/// A version's document that was deleted by mistake: told of, kept, and put back.
+#[test]
+fn lost_commits_are_told_kept_and_put_back() {
+    let bench = bench();
+    bench.write("more/c.wav", wav(&samples(3, 400), 1, 1000));
+    assert_eq!(bench.run(&["publish", "in/more", "out", "--as-version", "june", "--append"]).code, 0);
+    let document = bench.path("out/sigbank/versions/00000001.json");
+    let text = std::fs::read(&document).unwrap();
+    std::fs::remove_file(&document).unwrap();
+    aged(&bench.path("out"));
+    let said = bench.run(&["check", "out"]);
+    assert_eq!(said.code, 1, "{} {}", said.out, said.err);
+    assert!(said.out.starts_with("whole, but not all of it is found: "), "{}", said.out);
+    assert!(said.out.contains("version 1 'june' with 3 records, complete, but its document"), "{}", said.out);
+    assert!(said.out.contains("sigbank check out --repair"), "{}", said.out);
+    let told = bench.run(&["check", "out", "--json"]).json();
+    assert_eq!((&told["ok"], &told["uncommitted"][0]["commit"]), (&json!(false), &json!("deleted")));
+    // Kept without the flag, and told of with it.
+    let delete = ["gc", "out", "--older-than", "1d", "--delete", "--yes"];
+    let said = bench.run(&delete);
+    assert!(said.code == 0 && said.out.contains("kept: complete") && !said.out.contains("deleted 5"), "{}", said.out);
+    let said = bench.run(&["gc", "out", "--older-than", "1d", "--uncommitted"]);
+    assert!(said.out.contains("these (1 thing) go") && said.out.contains("version 1 'june'"), "{}", said.out);
+    bench.run(&["check", "out", "--repair"]).refused(&["1 commit to put back", "--yes"]);
+    assert_eq!(bench.run(&["check", "out", "--dry-run"]).code, 1);
+    let said = bench.run(&["check", "out", "--repair", "--yes"]);
+    assert!(said.code == 0 && said.out.contains("put back 1 commit"), "{} {}", said.out, said.err);
+    assert_eq!(std::fs::read(&document).unwrap(), text);
+    let said = bench.run(&["check", "out"]);
+    assert!(said.code == 0 && said.out.starts_with("ok: ") && !said.out.contains("note"), "{}", said.out);
+    let said = bench.run(&["check", "out", "--repair"]);
+    assert!(said.code == 0 && said.out.starts_with("no commit to put back"), "{}", said.out);
+    std::fs::remove_file(&document).unwrap();
+    aged(&bench.path("out"));
+    let said = bench.run(&[&delete[..], &["--uncommitted"]].concat());
+    assert!(said.code == 0 && said.out.contains("deleted 5 objects"), "{}", said.out);
+    assert_eq!(bench.run(&["check", "out"]).code, 0);
+}

@@ -26,11 +26,12 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What `gc` found: orphans in the order of deletion; the first 1000 names that are not of the layout, which are never touched; whether
-    there is a dataset; how much is named; and what was deleted."""
+    """What `gc` found: orphans in the order of deletion; the first 1000 names that are not of the layout, which are never touched; in words,
+    what is complete among the orphans and no commit names; whether there is a dataset; how much is named; and what was deleted."""
 
     orphans: Sequence[Orphan]
     not_ours: Sequence[str]
+    uncommitted: Sequence[str]
     published: bool
     live_objects: int
     live_bytes: int
@@ -45,6 +46,7 @@ def gc(
     delete: bool = False,
     unpublished: bool = False,
     old_annotations: bool = False,
+    uncommitted: bool = False,
     object_store: ObjectStore | None = None,
     storage_options: Settings | None = None,
 ) -> Garbage:
@@ -58,6 +60,7 @@ def gc(
         delete: delete it.
         unpublished: also where there is no dataset (yet).
         old_annotations: also what only earlier revisions of the annotation catalog name.
+        uncommitted: also snapshots and annotations that are complete and that no commit names; their commit may have been deleted by mistake.
 
     Raises:
         ValueError: a negative age.
@@ -69,5 +72,7 @@ def gc(
     """
     path = root_path(root)
     store = native_store(path, object_store_at(path, object_store, storage_options), create=False)
-    told = _native.signal_gc(store, older_than, delete, unpublished, old_annotations)
-    return Garbage(**{**told, "orphans": tuple(Orphan(**one) for one in told["orphans"]), "not_ours": tuple(told["not_ours"])})
+    told = _native.signal_gc(store, older_than, delete, unpublished, old_annotations, uncommitted)
+    orphans = tuple(Orphan(**one) for one in told.pop("orphans"))
+    names = {key: tuple(told.pop(key)) for key in ("not_ours", "uncommitted")}
+    return Garbage(orphans=orphans, **names, **told)

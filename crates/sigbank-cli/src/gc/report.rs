@@ -1,6 +1,7 @@
 //! What was found, of whatever layout.
 
 use sigbank::Error;
+use sigbank::layout::signal_dataset::Uncommitted;
 use sigbank::layout::{Layout, detect, sedpack, signal_dataset};
 use sigbank::store::{StorageOptions, Store, connect, local_path};
 use sigbank::uri::RelPath;
@@ -36,6 +37,8 @@ pub(super) struct Garbage {
     pub(super) live: (u64, u64),
     pub(super) published: bool,
     pub(super) storage_clock: bool,
+    /// What is complete among the orphans.
+    pub(super) uncommitted: Vec<Uncommitted>,
     of: Of,
     store: Arc<dyn Store>,
 }
@@ -60,6 +63,7 @@ macro_rules! garbage {
             live: $found.live,
             published: $found.published,
             storage_clock: $found.storage_clock,
+            uncommitted: Vec::new(),
             of: $of($found),
             store: $store,
         }
@@ -92,10 +96,12 @@ impl Garbage {
             elsewhere: signal_dataset::Elsewhere::with_options(storage),
             unpublished: args.unpublished,
             old_annotations: args.old_annotations,
+            uncommitted: args.uncommitted,
             ..signal_dataset::GcOptions::new(older_than)
         };
         let found = signal_dataset::gc(&store, &options)?;
-        Ok(garbage!(found, Of::Signal, store))
+        let uncommitted = found.uncommitted.clone();
+        Ok(Garbage { uncommitted, ..garbage!(found, Of::Signal, store) })
     }
 
     /// Those that are deleted.
