@@ -74,6 +74,7 @@ bench: .venv/test install .venv-tensorflow/tensorflow ## measurements beside the
 soak: .venv/test install ## the long versions: 100 kills, 40 writers, a minute for each fuzz target
 	$(MAKE) test-kill KILLS=100 WRITERS=40
 	$(MAKE) fuzz-smoke FUZZ_SECONDS=60
+	SIGBANK_SOAK_WRITERS=40 $(PY) -m pytest -q python/tests/test_sedpack_cloud.py python/tests/test_cloud_faults.py -k processes
 	SIGBANK_JBOF_SOAK=600 $(PY) -m pytest -q python/tests/test_jbof_processes.py
 
 doc: ## the Rust documentation

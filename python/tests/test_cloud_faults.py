@@ -441,7 +441,9 @@ def test_processes_write_and_are_killed_in_a_bucket(s3_server: dict[str, str], t
         "AWS_ENDPOINT_URL": s3_server["endpoint"],
     }
     root = f"s3://{s3_server['bucket']}/{tmp_path.name}"
-    command = [sys.executable, str(SOAK), "1", "--workers", "4", "--root", root]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+    # Forty in `make soak`.
+    workers = os.environ.get("SIGBANK_SOAK_WRITERS", "4")
+    command = [sys.executable, str(SOAK), "1", "--workers", workers, "--root", root]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ok: 1 rounds of 4 workers" in done.stdout
+    assert f"ok: 1 rounds of {workers} workers" in done.stdout

@@ -19,6 +19,8 @@ from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 
 PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
 SHARDS_OF = 4
+# Forty in `make soak`.
+WRITERS = int(os.environ.get("SIGBANK_SOAK_WRITERS", "8"))
 
 WRITER = """
 import json, sys
@@ -66,7 +68,7 @@ def begin(address: str, options: dict[str, str], first: int, rounds: int) -> sub
 def test_many_processes_fill_one_dataset_and_some_are_killed(s3_server: dict[str, str]) -> None:
     address, options = address_in(s3_server), options_of(s3_server)
     Dataset.create(address, Metadata(), structure(), storage_options=options)
-    writers = [begin(address, options, 1000 * (at + 1), 3) for at in range(8)]
+    writers = [begin(address, options, 1000 * (at + 1), 3) for at in range(WRITERS)]
     dice = random.Random(7)
     doomed = writers[:3]
     for writer in doomed:
@@ -83,14 +85,14 @@ def test_many_processes_fill_one_dataset_and_some_are_killed(s3_server: dict[str
         assert len(seen) == len(set(seen))
         assert set(writer.told) <= set(seen)  # type: ignore[attr-defined]
     for at, writer in enumerate(writers[3:], start=3):
-        out, err = writer.communicate(timeout=240)
+        out, err = writer.communicate(timeout=1800)
         assert writer.returncode == 0, err
         assert [int(n) for n in out.split()] == list(range(1000 * (at + 1), 1000 * (at + 1) + 30))
     dataset = Dataset(address, storage_options=options)
     dataset.check()
     found = numbers(dataset)
     assert len(found) == len(set(found))
-    for at in range(3, 8):
+    for at in range(3, WRITERS):
         assert set(range(1000 * (at + 1), 1000 * (at + 1) + 30)) <= set(found)
     for at, writer in enumerate(doomed):
         assert set(writer.told) <= set(found)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use sigbank::Error;
 use sigbank::convert::copy::{CopyOptions, CopyPlan, destination, plan, run as copy};
-use sigbank::layout::detect;
+use sigbank::layout::{Layout, detect};
 use sigbank::store::{StorageOptions, connect, local_path};
 use std::io::Write;
 use std::path::Path;
@@ -98,7 +98,8 @@ pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<
         return Ok(());
     }
     print_sums(&plan, "copied", out)?;
-    writeln!(out, "{} compared with their digests; root {}", text::some(report.verified, "object"), report.root)?;
+    let what = if layout == Some(Layout::Jbof) { " (of the metadata document; check tells that of all files)" } else { "" };
+    writeln!(out, "{} compared with their digests; root {}{what}", text::some(report.verified, "object"), report.root)?;
     Ok(())
 }
 

@@ -32,7 +32,7 @@ fn sync(from: &Shared, to: &Shared) -> Result<CopyReport> {
 
 #[test]
 fn what_is_named_is_copied_and_nothing_else_or_listed() {
-    for (from, records, orphans) in [(sedpack(), 15, 1), (signal(), 18, 2)] {
+    for (from, records, orphans) in [(sedpack(), 15, 1), (signal(), 18, 3)] {
         let reading = FaultStore::new(Arc::new(Far::new(from.clone())));
         let (to, writing) = (memory(), FaultStore::new(Arc::new(Far::new(memory()))));
         let report = cp(&(Arc::new(reading.clone()) as Shared), &to).unwrap();
@@ -441,4 +441,19 @@ fn what_a_copy_of_other_data_left_is_not_taken_over() {
     assert!(e.code() == Code::AlreadyExists && e.to_string().contains("its bytes are others"), "{e}");
     assert!(detect(&*to).unwrap().is_none());
     assert_eq!(cp(&one, &to).unwrap().skipped.0, 1);
+}
+
+#[test]
+fn a_copy_does_not_appear_beside_a_dataset_of_another_layout() {
+    for (from, other) in [(sedpack(), "root.json"), (signal(), "dataset_info.json")] {
+        let to: Shared = Arc::new(Far::new(memory()));
+        let plan = plan(&from, &to, &CopyOptions::default()).unwrap();
+        to.create(&p(other), &[b"{}"]).unwrap();
+        let e = run(&plan, &mut |_, _| true).unwrap_err();
+        assert!(e.code() == Code::AlreadyExists && e.remedy_text().is_some(), "{e}");
+        let roots = objects(&to).keys().filter(|name| !name.contains('/')).count();
+        assert_eq!((roots, objects(&to).keys().filter(|name| name.contains("turn")).count()), (1, 0));
+        to.delete(&p(other)).unwrap();
+        run(&plan, &mut |_, _| true).unwrap();
+    }
 }

@@ -9,9 +9,9 @@ mod transfer;
 
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::CopyGuard;
-use crate::layout::{Contents, Entrance, Object};
+use crate::layout::{Contents, Entrance, Object, appear};
 use crate::layout::{Layout, contents, detect, jbof, sedpack, signal_dataset};
-use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, local_path, turn};
+use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, local_path};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use each::each;
@@ -282,12 +282,7 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
         }
     };
     // Of two datasets that are about to appear there, of whatever layout, one does.
-    let _turn = if plan.update { None } else { Some(turn::take(&**to)?) };
-    if !plan.update && detect(&**to)?.is_some_and(|layout| layout != plan.layout) {
-        return Err(Error::already_exists("a dataset of another layout has appeared here meanwhile")
-            .at(to.location())
-            .remedy("choose another place"));
-    }
+    let _turn = if plan.update { None } else { appear::alone(&**to, plan.layout)? };
     if let Some(next) = &plan.succession {
         let lists = next.lists.iter().map(|list| Ok((list.path.clone(), transfer.read(list)?))).collect::<Result<Vec<_>>>()?;
         sedpack::succeed(&**to, &next.old_root, &next.root, lists)?;

@@ -2,9 +2,9 @@
 
 use crate::error::{Code, Error, Result};
 use crate::layout::sedpack::{LIST, ROOT};
+use crate::layout::{Layout, appear};
 use crate::store::{
     Capabilities, DirEntry, Expected, Listing, LockGuard, MemoryStore, NewObject, ObjectMeta, Opening, Store, StoreFile, Version,
-    turn,
 };
 use crate::uri::RelPath;
 use bytes::Bytes;
@@ -96,8 +96,7 @@ impl Veil {
         }
         bucket.flush(&lists)?;
         // Of two that are about to appear, of whatever layout, one does.
-        let _turn = turn::take(bucket)?;
-        super::destination::vacant(bucket, bucket.location())?;
+        let _turn = appear::alone(bucket, Layout::Sedpack)?;
         match bucket.create(&root, &[&self.0.hidden.get(&root)?]) {
             Err(e) if e.code() == Code::AlreadyExists => Err(taken(bucket, &root)),
             // Whatever became of it: what the root names must stay.

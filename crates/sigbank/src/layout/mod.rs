@@ -1,6 +1,7 @@
 //! What a dataset can do, whatever its layout: [`Source`] to read, [`Sink`] to write, [`open`] to find out which layout a
 //! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
 
+pub(crate) mod appear;
 mod contents;
 pub mod jbof;
 mod near;

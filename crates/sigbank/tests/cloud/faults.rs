@@ -288,3 +288,24 @@ fn another_version_is_noticed_without_the_servers_help() {
         assert!(proxy.hits() > 0);
     }
 }
+
+#[test]
+fn a_refusal_of_what_was_done_is_none() {
+    let Some(Case { proxy, store, .. }) = case(Kind::S3, &[]) else { return };
+    store.create(&p("first"), &[b"x"]).unwrap();
+    let told = |condition: &str| json!([{"fault": "replace", "status": 412, "code": "PreconditionFailed", "header": {condition: "."}, "times": 1}]);
+    // A proxy sent it twice, and the second answer is what comes.
+    proxy.set(told("if-none-match"));
+    store.create(&p("a"), &[b"mine"]).unwrap();
+    assert_eq!(&store.get(&p("a")).unwrap()[..], b"mine");
+    let (_, version) = store.get_versioned(&p("a")).unwrap();
+    proxy.set(told("if-match"));
+    let next = store.replace(&p("a"), &[b"next"], Expected::Version(&version)).unwrap();
+    assert_eq!(store.get_versioned(&p("a")).unwrap(), (b"next"[..].into(), next));
+    // What is another's, or was there before, is refused as ever, the same bytes or not.
+    proxy.set(json!([]));
+    for bytes in [&b"next"[..], b"other"] {
+        fails(store.create(&p("a"), &[bytes]), Code::AlreadyExists, &["/a"]);
+        fails(store.replace(&p("a"), &[bytes], Expected::Version(&version)), Code::Conflict, &["/a"]);
+    }
+}

@@ -45,7 +45,7 @@ fn each_operation_costs_what_the_documentation_says() {
     assert_eq!((first.put, first.delete, first.total()), (4, 1, 5));
     costs(&store, Requests { put: 1, sent: 4, ..none }, || store.create(&p("a/b"), &[b"12", b"34"]).unwrap());
     let again = cost(&store, || assert_eq!(store.create(&p("a/b"), &[b"12"]).unwrap_err().code(), Code::AlreadyExists));
-    assert_eq!(again.total(), 1, "nothing is read back when no answer was lost");
+    assert_eq!((again.put, again.head, again.total()), (1, 1, 2), "whose object failed the condition is asked, and nothing read");
     costs(&store, Requests { get: 1, received: 4, ..none }, || drop(store.get(&p("a/b")).unwrap()));
     costs(&store, Requests { get: 1, received: 4, ..none }, || drop(store.get_versioned(&p("a/b")).unwrap()));
     costs(&store, Requests { get: 1, received: 4, ..none }, || drop(store.get_at_most(&p("a/b"), 4).unwrap()));

@@ -202,6 +202,7 @@ pub(super) fn publish_entries(
     }
     let WrittenSnapshot { snapshot, flush, .. } = written;
     let root = Root { dataset_id: publication.dataset_id.clone(), snapshot, metadata: publication.metadata.clone() };
+    let _turn = crate::layout::appear::alone(&**store, crate::layout::Layout::SignalDataset)?;
     // Nothing that the root names may be lost when the root is not.
     create_last(&**store, &path, &root.to_bytes(), &flush, options, guard)?;
     Dataset::open_store(Arc::clone(store), options.clone())

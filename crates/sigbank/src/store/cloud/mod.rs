@@ -33,7 +33,7 @@
 //! | `open_ahead` | 1, which brings the first bytes too, 8 MiB at most; 1 more for an empty object |
 //! | `StoreFile::stream` | 1 for each 8 MiB that is not there yet, 4 of them ahead of the reader |
 //! | `list`, `list_dir` | 1 for each 1,000 names (Azure 5,000) |
-//! | `create`, `replace`, `NewObject::commit` | 1; 1 more where an answer was lost, to see whose object is there |
+//! | `create`, `replace`, `NewObject::commit` | 1; 1 more where the condition failed, to see whose object is there |
 //! | `delete` | 1 |
 //! | the first write of a process to a bucket | 4 more, which find a service that ignores conditions; not with `probe=false` |
 //!
