@@ -113,6 +113,10 @@ class Dataset:
         """The names of the sets of annotations that there are now (of a signal-dataset)."""
     def annotations(self, name: str) -> list[dict[str, Any]]:
         """What a set says of each record, in order, as it is now: `id`, `status`, `detail_status` and `values`, a dict."""
+    def where(self, expression: str) -> Dataset:
+        """The records for which an expression holds, as a dataset: see `sigbank.query`."""
+    def find(self, expression: str) -> list[int]:
+        """The numbers of the records for which an expression holds, counted over all splits: see `sigbank.query`."""
     def windows(self, field: str, length: int, hop: int | None = None) -> Dataset:
         """Windows of a field of recordings of any length, as a dataset with the fields `field`, `item` and `start` (JBOF only)."""
     def batches(

@@ -83,7 +83,7 @@ def test_info_and_check(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines[2:5]] == ["img", "mic", "x"]
     assert lines[2].endswith("int64, ragged, in 1 item") and lines[3].endswith("float64, ragged, 8000 Hz") and lines[5] == "  owner: me"
     checked = run("check", tmp_path / "d")
-    assert checked.startswith("ok: 4 items, every array read, ") and checked.rstrip().endswith(f"root {digest}")
+    assert checked.startswith("ok: 4 items, every array read, ") and f"root {digest}" in checked
     assert told("check", tmp_path / "d")["records"] == 4
     path = tmp_path / "d/take 2/mic.wav"
     path.write_bytes(path.read_bytes()[:-5])

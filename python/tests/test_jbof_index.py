@@ -43,11 +43,24 @@ def test_errors_come_at_once_and_typos_are_told(tmp_path: Path) -> None:
         dataset.find("n == ")
     with pytest.warns(UserWarning, match='no record has the key "speeker": did you mean "speaker"'):
         assert list(dataset.find("speeker == 's1'")) == []
-    (tmp_path / "d/i0001/_metadata.json").write_text('{"n":')
-    items = ours.DataSet(tmp_path / "d").find("n >= 0")
-    assert next(items).name == "i0000"
-    with pytest.raises(ValueError, match="i0001"):
-        next(items)
+
+
+DAMAGED = ['{"n":', '{"n": 1, "n": 2}', r'{"n": 1, "x": "\ud800"}', '{"n": ' + "[" * 200 + "]" * 200 + "}"]
+
+
+def test_damaged_metadata_do_not_keep_the_others_from_being_found(tmp_path: Path) -> None:
+    fill(tmp_path / "d", 12)
+    for n, text in enumerate(DAMAGED):
+        (tmp_path / f"d/i{2 * n:04}/_metadata.json").write_text(text)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r'4 items were not searched \("i0000", "i0002", "i0004", "i0006"\)') as told:
+            found = names(ours.DataSet(tmp_path / "d").find("n >= 0 and not n == 5"))
+        assert found == ["i0001", "i0003", "i0007", "i0008", "i0009", "i0010", "i0011"] and len(told) == 1
+    with pytest.warns(UserWarning, match="a key twice"):
+        assert ours.DataSet(tmp_path / "d").find_one("n > 2").name == "i0003"
+    # Keywords ask as the reference does, which ends at what Python cannot read.
+    with pytest.raises(ValueError, match="i0000"):
+        list(ours.DataSet(tmp_path / "d").find_items(speaker="s1"))
 
 
 def test_json_that_is_pythons_own(tmp_path: Path) -> None:

@@ -4,13 +4,23 @@ use super::jbof::{Catalog, Keep, Odd};
 use super::{Expr, Records, index_folder};
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::versions::dataset_at_version;
-use crate::layout::{Layout, RowSink, Source, Split, Units, Verified, detect, jbof, open_jbof, open_with, signal_dataset};
+use crate::layout::{
+    Annotations, Layout, OwnFields, RowSink, Source, Split, Units, Verified, detect, jbof, open_jbof, open_with, read,
+    signal_dataset,
+};
 use crate::store::{LocalStore, Opening, StorageOptions, connect, local_path};
 use sigbank_format::model::{Metadata, Schema};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
+
+/// Records that lie so near to each other are read together with what is between them.
+const NEAR: u64 = 64;
+/// The field of windows that tells which record they are of.
+const ITEM: &str = "item";
+/// Windows that are looked at together.
+const AT_ONCE: usize = 4096;
 
 /// A dataset that is going to be searched.
 #[derive(Debug)]
@@ -166,6 +176,23 @@ impl Selected {
         let part = self.splits.iter().find(|(name, _)| name == split).map(|(_, part)| part);
         part.ok_or_else(|| Error::not_found(format!("there is no split '{split}'")).at(self.location()))
     }
+    /// The source's numbers of some records.
+    fn originals(&self, split: &str, ordinals: &[u64]) -> Result<Vec<u64>> {
+        let part = self.part(split)?;
+        let one = |&at: &u64| {
+            usize::try_from(at).ok().and_then(|at| part.ordinals.get(at)).copied().ok_or_else(|| self.past(split, at))
+        };
+        ordinals.iter().map(one).collect()
+    }
+    fn range(&self, split: &str, ordinals: &Range<u64>) -> Result<&[u64]> {
+        let part = self.part(split)?;
+        let range = usize::try_from(ordinals.start).ok().zip(usize::try_from(ordinals.end).ok());
+        range.and_then(|(from, to)| part.ordinals.get(from..to)).ok_or_else(|| self.past(split, ordinals.end.saturating_sub(1)))
+    }
+    fn past(&self, split: &str, ordinal: u64) -> Error {
+        let selected = self.part(split).map_or(0, |part| part.ordinals.len());
+        Error::not_found(format!("record {ordinal} of split '{split}': {selected} are selected")).at(self.location())
+    }
     fn unit(&self, split: &str, unit: usize) -> Result<(&Part, usize)> {
         let part = self.part(split)?;
         let inner = part.unit_of.get(unit).copied();
@@ -246,12 +273,7 @@ impl Source for Selected {
         self.inner.read_begun(begun, split, unit, &records, fields, out)
     }
     fn ids(&self, split: &str, ordinals: Range<u64>) -> Result<Vec<String>> {
-        let part = self.part(split)?;
-        let range = usize::try_from(ordinals.start).ok().zip(usize::try_from(ordinals.end).ok());
-        let wanted = range.and_then(|(from, to)| part.ordinals.get(from..to)).ok_or_else(|| {
-            Error::not_found(format!("records {} to {}: {} are selected", ordinals.start, ordinals.end, part.ordinals.len()))
-                .at(self.location())
-        })?;
+        let wanted = self.range(split, &ordinals)?;
         let mut ids = Vec::with_capacity(wanted.len());
         for run in wanted.chunk_by(|a, b| a + 1 == *b) {
             if let (Some(first), Some(last)) = (run.first(), run.last()) {
@@ -266,6 +288,64 @@ impl Source for Selected {
             Ok(at) => Ok((split, at as u64)),
             Err(_) => Err(Error::not_found(format!("the record '{id}' is not among those selected")).at(self.location())),
         }
+    }
+    fn parts_far_away(&self) -> bool {
+        self.inner.parts_far_away()
+    }
+    fn value_size(&self, field: usize) -> Option<u64> {
+        self.inner.value_size(field)
+    }
+    fn schema_of(&self) -> Option<u64> {
+        self.inner.schema_of()
+    }
+    fn exact(&self, cheaply: bool) -> Result<Option<Arc<dyn Source>>> {
+        let Some(inner) = self.inner.exact(cheaply)? else { return Ok(None) };
+        let records = self.splits.iter().map(|(name, part)| (name.clone(), part.ordinals.clone())).collect();
+        Ok(Some(Arc::new(Self::new(inner, records)?)))
+    }
+    fn read_own(&self, split: &str, ordinals: &[u64]) -> Result<Option<Vec<OwnFields>>> {
+        self.inner.read_own(split, &self.originals(split, ordinals)?)
+    }
+    fn annotation_sets(&self) -> Result<Vec<String>> {
+        self.inner.annotation_sets()
+    }
+    fn annotations(&self, set: &str, split: &str, ordinals: Range<u64>) -> Result<Annotations> {
+        let wanted = self.range(split, &ordinals)?.to_vec();
+        // Whether there is such a set is told at once.
+        drop(self.inner.annotations(set, split, 0..0)?);
+        let runs: Vec<Vec<u64>> = wanted.chunk_by(|a, b| b - a <= NEAR).map(<[u64]>::to_vec).collect();
+        let (inner, set, split) = (Arc::clone(&self.inner), set.to_owned(), split.to_owned());
+        Ok(Box::new(runs.into_iter().flat_map(move |run| -> Annotations {
+            let (Some(&first), Some(&last)) = (run.first(), run.last()) else { return Box::new(std::iter::empty()) };
+            match inner.annotations(&set, &split, first..last + 1) {
+                Ok(all) => Box::new(
+                    all.zip(first..)
+                        .filter(move |(said, at)| said.is_err() || run.binary_search(at).is_ok())
+                        .map(|(said, _)| said),
+                ),
+                Err(e) => Box::new(std::iter::once(Err(e))),
+            }
+        })))
+    }
+    /// Those of the records selected.
+    fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        let windows = self.inner.windows(field, len, hop)?;
+        let of =
+            windows.schema().position(ITEM).ok_or_else(|| Error::unsupported("windows that do not tell what they are of"))?;
+        let mut records = BTreeMap::new();
+        for Split { name, records: count, .. } in windows.splits() {
+            let ids: HashSet<String> = self.ids(&name, 0..self.units(&name)?.records())?.into_iter().collect();
+            let mut kept = Vec::new();
+            for start in (0..count).step_by(AT_ONCE) {
+                let some: Vec<u64> = (start..count.min(start + AT_ONCE as u64)).collect();
+                let items =
+                    read(&*windows, &name, &some, &[of])?.into_iter().map(|row| row.into_iter().next().unwrap_or_default());
+                let held = |item: Vec<u8>| String::from_utf8(item).is_ok_and(|item| ids.contains(&item));
+                kept.extend(some.iter().copied().zip(items).filter_map(|(at, item)| held(item).then_some(at)));
+            }
+            records.insert(name, kept);
+        }
+        Ok(Arc::new(Self::new(windows, records)?))
     }
     /// Compares the whole dataset, of which this is a part.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {

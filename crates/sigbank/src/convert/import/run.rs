@@ -47,7 +47,7 @@ pub fn run(plan: &ImportPlan, dest: &Path, durable: bool, progress: &mut dyn FnM
     let mut done = 0;
     progress(0, report.bytes);
     let one = |at: usize| match plan.items.get(at) {
-        Some(item) => put(&dataset, item, there.contains(&item.name)),
+        Some(item) => put(&dataset, item, there.contains(&item.name)).map_err(|e| placed(e, &place, item)),
         None => Ok((0, 0)),
     };
     jbof::each(plan.items.len(), 0, one, &mut |_, (bytes, resumed)| {
@@ -59,6 +59,14 @@ pub fn run(plan: &ImportPlan, dest: &Path, durable: bool, progress: &mut dyn FnM
     drop(dataset);
     place.finish(durable)?;
     Ok(report)
+}
+
+/// An error of the storage names the place where it was to write, though the names that it takes meanwhile say nothing to anyone.
+fn placed(e: Error, place: &Place, item: &PlannedItem) -> Error {
+    match (e.path(), e.code()) {
+        (None, _) | (_, Code::Storage) => e.within(format!("the item '{}'", item.name)).at(place.dest.display()),
+        _ => e,
+    }
 }
 
 /// Makes an item, or what of it is missing. Gives the bytes of its arrays, and how many were there.
