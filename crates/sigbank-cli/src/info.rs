@@ -88,6 +88,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             args.dataset
         )?;
     }
+    if let Some((requests, how)) = source.opening_cost() {
+        writeln!(out, "  opening it took about {}; {how}", text::some(requests, "request"))?;
+    }
     if !summary.varying.is_empty() {
         writeln!(out, "  the ratio leaves out what varies in size: {}", summary.varying.join(", "))?;
     }

@@ -5,9 +5,10 @@ use crate::arguments::{settings, version_text};
 use crate::errors::{missing_split, raise};
 use crate::give::{as_stored, is_absent};
 use crate::iterate::BatchIterator;
+pub use crate::progress::with_progress;
 use crate::values::descr;
 use crate::windows::Of;
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple, PyType};
 use sigbank::error::Code;
@@ -19,6 +20,9 @@ use sigbank::store::StorageOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Opening that takes so many requests is warned of.
+const WORTH_A_WORD: u64 = 1000;
+
 /// JSON as Python objects.
 fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     PyModule::import(py, "json")?.call_method1("loads", (text,))
@@ -27,6 +31,9 @@ fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
 /// Open a dataset of any layout, read-only: in a folder, or at an address such as `s3://bucket/prefix`.
 ///
 /// `storage_options` are the settings of the storage service by name, beside what the environment says.
+///
+/// A JBOF data set in a bucket is opened by its index where it has one that stands (`sigbank find PLACE --index`); else a look at each item costs several
+/// requests, and a `UserWarning` tells it where they are many.
 ///
 /// `version` is that of a signal-dataset: a number, a name, `sha256:` and 12 digits or more, or `latest`; None is what all readers see.
 ///
@@ -46,7 +53,7 @@ pub fn open(
     let address = address(&path)?;
     let options = settings(storage_options);
     let open = || -> sigbank::Result<(Arc<dyn Source>, Option<String>)> {
-        let Some(version) = &version else { return Ok((sigbank::layout::open_with(&address, &options)?, None)) };
+        let Some(version) = &version else { return Ok((sigbank::query::open_source(&address, &options)?, None)) };
         let dataset = dataset_at_version(&address, Some(version), &options)?;
         let name = match dataset.version_document() {
             Some(version) => format!("{} '{}'", version.number, version.name),
@@ -55,6 +62,10 @@ pub fn open(
         Ok((Arc::new(dataset.source()?), Some(name)))
     };
     let (source, version) = py.detach(open).map_err(raise)?;
+    if let Some((requests, how)) = source.opening_cost().filter(|(requests, _)| *requests >= WORTH_A_WORD) {
+        let text = std::ffi::CString::new(format!("opening {address} took about {requests} requests; {how}"))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
     Ok(Dataset { source, path: address, options, version, windows: None })
 }
 
@@ -464,27 +475,3 @@ pub fn positions(source: &dyn Source, names: &[String]) -> PyResult<Vec<usize>> 
 
 /// Records that a shuffle mixes at once where it has to decode whole shards.
 const DEFAULT_BUFFER: u64 = 10_000;
-
-/// Runs a long call without the GIL that tells its progress to a Python callable, which may raise; Ctrl-C ends it.
-pub fn with_progress<T: Send>(
-    py: Python<'_>,
-    progress: Option<Py<PyAny>>,
-    run: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> sigbank::Result<T> + Send,
-) -> PyResult<T> {
-    let mut raised = None;
-    let done = py.detach(|| {
-        run(&mut |done, total| {
-            Python::attach(|py| {
-                let told = py.check_signals().and_then(|()| match &progress {
-                    Some(callable) => callable.call1(py, (done, total)).map(|_| ()),
-                    None => Ok(()),
-                });
-                told.map_err(|e| raised = Some(e)).is_ok()
-            })
-        })
-    });
-    match raised {
-        Some(e) => Err(e),
-        None => done.map_err(raise),
-    }
-}

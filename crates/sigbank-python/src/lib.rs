@@ -7,6 +7,7 @@ mod errors;
 mod give;
 mod iterate;
 mod jbof;
+mod progress;
 mod query;
 mod sedpack;
 mod signal;

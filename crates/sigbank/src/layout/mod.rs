@@ -1,7 +1,6 @@
 //! What a dataset can do, whatever its layout: [`Source`] to read, [`Sink`] to write, [`open`] to find out which layout a
 //! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
 
-pub(crate) mod appear;
 mod contents;
 pub mod jbof;
 mod near;
@@ -80,6 +79,18 @@ pub fn open(address: &str) -> Result<Arc<dyn Source>> {
 /// # Errors
 /// Those of [`open`], and of [`connect`].
 pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Source>> {
+    open_by(address, options, &jbof::JbofSource::new)
+}
+
+/// As [`open_with`], with the source of a JBOF data set by `jbof`: of what is known of its items.
+///
+/// # Errors
+/// Those of [`open_with`], and of `jbof`.
+pub(crate) fn open_by(
+    address: &str,
+    options: &StorageOptions,
+    jbof: &dyn Fn(jbof::Dataset) -> Result<jbof::JbofSource>,
+) -> Result<Arc<dyn Source>> {
     let (layout, place) = found(address, options)?;
     Ok(match (layout, place) {
         (Layout::Sedpack, Place::Folder(root)) => Arc::new(sedpack::Dataset::open(root, Default::default())?),
@@ -90,7 +101,7 @@ pub fn open_with(address: &str, options: &StorageOptions) -> Result<Arc<dyn Sour
         (Layout::SignalDataset, Place::Store(store)) => {
             Arc::new(signal_dataset::Dataset::open_store(store, signal_options(options))?.source()?)
         }
-        (Layout::Jbof, place) | (_, place @ Place::Hdf(_)) => Arc::new(jbof::JbofSource::new(jbof_in(place)?)?),
+        (Layout::Jbof, place) | (_, place @ Place::Hdf(_)) => Arc::new(jbof(jbof_in(place)?)?),
     })
 }
 

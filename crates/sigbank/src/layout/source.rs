@@ -234,6 +234,10 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         let _ = field;
         None
     }
+    /// About how many requests opening took, where that grows with the records, and what makes it fewer, in words.
+    fn opening_cost(&self) -> Option<(u64, String)> {
+        None
+    }
     /// Of how many records the schema was taken, where that is not all of them: others may differ, and are an error then where their
     /// values are asked for.
     fn schema_of(&self) -> Option<u64> {

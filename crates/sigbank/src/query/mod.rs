@@ -58,6 +58,7 @@ mod records;
 mod row;
 mod select;
 mod selected;
+mod source;
 mod table;
 #[cfg(test)]
 mod table_tests;
@@ -68,6 +69,7 @@ mod value;
 pub use records::{INDEX_FOLDER, Matched, Records, index_folder};
 pub use row::{Field, Record};
 pub use selected::{Searched, Selected, open, places};
+pub use source::open_source;
 pub use table::{Named, Table, TableBuilder, Unknown};
 
 use crate::error::{Error, Result};

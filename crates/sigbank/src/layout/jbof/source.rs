@@ -17,6 +17,8 @@ use std::sync::Arc;
 const SPLIT: &str = "all";
 /// Items are taken together up to so many bytes of values, and up to so many items: what a thread of the loader reads at once.
 const UNIT: (u64, u64) = (256 << 10, 64);
+/// Names of one page of a listing.
+const LISTED: u64 = 1000;
 /// Most items of a unit where each of their files costs a round trip.
 const UNIT_AFAR: u64 = 4;
 
@@ -64,28 +66,65 @@ pub struct JbofSource {
     figures: Figures,
     /// Arrays by the extension of their files.
     formats: BTreeMap<String, u64>,
+    opened_by: Option<u64>,
 }
 
 /// What all arrays of a name so far have in common.
 struct Common {
     items: Vec<u32>,
     bytes: u64,
-    dtype: Seen<DType>,
-    shape: Seen<Vec<usize>>,
+    dtype: Agreed<DType>,
+    shape: Agreed<Vec<usize>>,
     sample_rate: Option<f64>,
     metadata: Option<Json>,
     /// How many cannot be read.
     unreadable: u64,
 }
 
+/// What was seen of all items.
+struct Seen {
+    fields: BTreeMap<String, Common>,
+    /// Bytes of the values of each item.
+    sizes: Vec<u64>,
+    figures: Figures,
+    formats: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    fn new(items: usize) -> Self {
+        let figures = Figures { value_bytes: Some(0), ..Figures::default() };
+        Self { fields: BTreeMap::new(), sizes: vec![0; items], figures, formats: BTreeMap::new() }
+    }
+    fn add(&mut self, at: usize, arrays: &[ArrayDescription]) {
+        let figures = &mut self.figures;
+        for array in arrays {
+            let bytes = array.value_bytes().unwrap_or(array.bytes);
+            figures.value_bytes = figures.value_bytes.map(|all| all.saturating_add(bytes));
+            figures.stored_bytes = figures.stored_bytes.saturating_add(array.bytes);
+            figures.missing += u64::from(array.problem.as_ref().is_some_and(|p| p.code == Code::NotFound.as_str()));
+            if let Some(size) = self.sizes.get_mut(at) {
+                *size = size.saturating_add(bytes);
+            }
+            let extension = array.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, end)| end.to_lowercase());
+            *self.formats.entry(extension.unwrap_or_default()).or_insert(0) += 1;
+            let common = self.fields.entry(array.name.clone()).or_insert_with(|| Common::new(array));
+            common.add(at as u32, array);
+        }
+    }
+}
+
+fn is_far(dataset: &Dataset) -> bool {
+    dataset.store().capabilities().round_trip > 0
+}
+
 /// Whether there is one value for all; what cannot be read has none, and disagrees with nothing.
-enum Seen<T> {
+enum Agreed<T> {
     Nothing,
     One(T),
     Several,
 }
 
-impl<T: Clone + PartialEq> Seen<T> {
+impl<T: Clone + PartialEq> Agreed<T> {
     fn add(&mut self, found: Option<&T>) {
         match (&*self, found) {
             (Self::Nothing, Some(found)) => *self = Self::One(found.clone()),
@@ -103,7 +142,7 @@ impl<T: Clone + PartialEq> Seen<T> {
 
 impl Common {
     fn new(array: &ArrayDescription) -> Self {
-        let (dtype, shape) = (Seen::Nothing, Seen::Nothing);
+        let (dtype, shape) = (Agreed::Nothing, Agreed::Nothing);
         Self {
             items: Vec::new(),
             bytes: 0,
@@ -159,39 +198,60 @@ impl JbofSource {
     /// # Errors
     /// Those of the store; `Corrupt` where the data set's own metadata are no JSON object.
     pub fn new(dataset: Dataset) -> Result<Self> {
-        let metadata = object(&dataset.metadata()?)?;
-        let items: Arc<[Item]> = dataset.items()?.collect();
+        let items: Vec<Item> = dataset.items()?.collect();
+        let afar = is_far(&dataset);
+        let mut seen = Seen::new(items.len());
+        let one = |at: usize| items.get(at).map_or(Ok(Vec::new()), Item::describe);
+        each(items.len(), threads(0, afar), one, &mut |at, arrays| {
+            seen.add(at, &arrays);
+            true
+        })?;
+        // The listing, and for each item whether it is one and which files it has; for each array its document, its size and its header.
+        let requests = items.len() as u64 / LISTED + 2 * items.len() as u64 + 3 * seen.formats.values().sum::<u64>();
+        Self::of(dataset, items, seen, afar.then_some(requests))
+    }
+
+    /// Of a data set whose items, sorted by name, and their arrays are known, by an index: no file is looked at.
+    ///
+    /// # Errors
+    /// Those of [`JbofSource::new`]; `NotFound` for what can be no item's name.
+    ///
+    /// ```
+    /// use sigbank::format::model::json::Json;
+    /// use sigbank::layout::Source;
+    /// use sigbank::layout::jbof::{Creation, Dataset, JbofSource};
+    /// let dir = tempfile::tempdir()?;
+    /// let dataset = Dataset::create(&dir.path().join("a"), &Creation::default())?;
+    /// dataset.add_item(Some("x"), &Json::EMPTY)?;
+    /// let source = JbofSource::described(dataset, vec![("x".into(), vec![])])?;
+    /// assert_eq!((source.id(0), source.splits()[0].records), (Some("x"), 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn described(dataset: Dataset, known: Vec<(String, Vec<ArrayDescription>)>) -> Result<Self> {
+        let items = known.iter().map(|(name, _)| dataset.item_unseen(name)).collect::<Result<Vec<_>>>()?;
+        let mut seen = Seen::new(items.len());
+        known.iter().enumerate().for_each(|(at, (_, arrays))| seen.add(at, arrays));
+        Self::of(dataset, items, seen, None)
+    }
+
+    fn of(dataset: Dataset, items: Vec<Item>, seen: Seen, opened_by: Option<u64>) -> Result<Self> {
         if u32::try_from(items.len()).is_err() {
             return Err(Error::limit(format!("{} items", items.len())).at(dataset.location()));
         }
-        let afar = dataset.store().capabilities().round_trip > 0;
-        let mut fields: BTreeMap<String, Common> = BTreeMap::new();
-        let mut sizes = vec![0u64; items.len()];
-        let (mut figures, mut value_bytes, mut formats) = (Figures::default(), 0u64, BTreeMap::new());
-        let one = |at: usize| items.get(at).map_or(Ok(Vec::new()), Item::describe);
-        each(items.len(), threads(0, afar), one, &mut |at, arrays| {
-            for array in arrays {
-                let bytes = array.value_bytes().unwrap_or(array.bytes);
-                value_bytes = value_bytes.saturating_add(bytes);
-                figures.stored_bytes = figures.stored_bytes.saturating_add(array.bytes);
-                figures.missing += u64::from(array.problem.as_ref().is_some_and(|p| p.code == Code::NotFound.as_str()));
-                if let Some(size) = sizes.get_mut(at) {
-                    *size = size.saturating_add(bytes);
-                }
-                let extension = array.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, end)| end.to_lowercase());
-                *formats.entry(extension.unwrap_or_default()).or_insert(0) += 1;
-                let common = fields.entry(array.name.clone()).or_insert_with(|| Common::new(&array));
-                common.add(at as u32, &array);
-            }
-            true
-        })?;
-        figures.value_bytes = Some(value_bytes);
+        let metadata = object(&dataset.metadata()?)?;
+        let Seen { fields, sizes, figures, formats } = seen;
         let field_bytes = fields.values().map(|common| common.bytes).collect();
         let all = fields.into_iter().map(|(name, common)| common.field(name, items.len())).collect::<Result<Vec<_>>>()?;
         let (fields, has): (Vec<Field>, Vec<_>) = all.into_iter().unzip();
-        let most = if afar { UNIT_AFAR } else { UNIT.1 };
+        let most = if is_far(&dataset) { UNIT_AFAR } else { UNIT.1 };
         let units = Arc::new(Units::from_counts(runs(&sizes, UNIT.0, most)));
-        Ok(Self { dataset, items, metadata, schema: Schema { fields }, has: has.into(), units, field_bytes, figures, formats })
+        let (items, has, schema) = (items.into(), has.into(), Schema { fields });
+        Ok(Self { dataset, items, metadata, schema, has, units, field_bytes, figures, formats, opened_by })
+    }
+
+    /// About how many requests opening it took, of one far away whose items were looked at.
+    pub fn opened_by(&self) -> Option<u64> {
+        self.opened_by
     }
 
     /// The data set with all that the layout offers.
@@ -336,6 +396,13 @@ impl Source for JbofSource {
             Some(ordinal) => Ok((SPLIT.into(), ordinal)),
             None => Err(no_such_id(id, self.items.iter().map(Item::name)).at(self.location())),
         }
+    }
+    fn opening_cost(&self) -> Option<(u64, String)> {
+        let how = format!(
+            "keep an index beside it, and opening takes a request for each thousand files: sigbank find {} --index",
+            self.location()
+        );
+        self.opened_by.map(|requests| (requests, how))
     }
     fn value_size(&self, field: usize) -> Option<u64> {
         self.field_bytes.get(field)?.checked_div(self.items.len() as u64)
