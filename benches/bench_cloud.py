@@ -1,6 +1,6 @@
 """Datasets far away: behind a proxy that adds 20 ms to each request, in front of an S3 stub. Both read what the reference wrote.
 
-    python benches/bench_cloud.py                      all: records, stream, open
+    python benches/bench_cloud.py                      all: records, stream, batches, open
     python benches/bench_cloud.py records --shard-mib 1 8
     python benches/bench_cloud.py records --quick
 
@@ -9,6 +9,7 @@
 shards hides what was asked for. A ratio is the median of those of runs that followed each other, with the lowest and the highest. The
 reference fetches whole shards, so it depends on their size. No way of reading can give more than 32 records in 20 ms, 1,600 a second.
 `stream`: an epoch from there, as a share of the same from the local disk, and, where a line of 50 MB/s is the limit, of that.
+`batches`: an epoch of a signal-dataset from there as `sigbank.open(…).batches`, as a multiple of the time that `iter_records` takes.
 `open`: the requests of opening a snapshot of 10,000 shards.
 """
 
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sigbank
 import sigbank.signal_dataset as ours
 from sigbank.sedpack import Attribute, Dataset, DatasetStructure, Metadata
 
@@ -39,6 +41,8 @@ DELAY: dict[str, Any] = {"fault": "delay", "ms": 20}
 LINE: dict[str, Any] = {"fault": "bandwidth", "bytes_per_second": 50_000_000}
 # At least so many times the reference's records; at least this share of the local epoch; at most so many requests to open.
 AIM_RECORDS, AIM_STREAM, AIM_OPEN = 10, 0.8, 4
+# At most so many times as long as by `iter_records`.
+AIM_BATCHES = 1.2
 
 
 def record(module: Any, number: int, size: int) -> Any:
@@ -175,6 +179,36 @@ class Bench:
             asked = f"{log['count']} requests, {log['most_active']} at once, {log['sent'] / 1e6:.1f} MB"
             print(f"  {kind:15} share of the local disk {spread(shares)}, of a line of 50 MB/s {spread(lines)} (aim {AIM_STREAM}); {asked}")
 
+    def batches(self) -> None:
+        shards, per_shard = (16, 64) if self.quick else (64, 128)
+        root = f"{self.base}/batches"
+        with self.filling():
+            fill(ours, root, shards, per_shard)
+
+        def records() -> int:
+            return sum(bool(one["x"].data.view(np.uint64).sum()) for one in ours.open(root).iter_records())
+
+        def batches(shuffle: int | None) -> int:
+            found = sigbank.open(root).batches("all", 64, shuffle)
+            return sum(int((batch["x"].view(np.uint64).sum(axis=1) > 0).sum()) for batch in found)
+
+        ratios: dict[int | None, list[float]] = {None: [], 2000: []}
+        for _ in range(self.repetitions):
+            self.proxy.set(DELAY)
+            base, count = timed(records)
+            asked = self.proxy.log()["count"]
+            assert count == shards * per_shard
+            for shuffle, found in ratios.items():
+                self.proxy.set(DELAY)
+                seconds, count = timed(lambda shuffle=shuffle: batches(shuffle))  # type: ignore[misc]
+                assert count == shards * per_shard
+                found.append(seconds / base)
+        log = self.proxy.log()
+        for shuffle, found in ratios.items():
+            name = "in order" if shuffle is None else f"{shuffle} mixed"
+            print(f"batches: {name}: {spread(found)} times as long as iter_records (aim {AIM_BATCHES})")
+        print(f"  iter_records: {asked} requests, {base:.2f} s; at last {log['count']}, {log['most_active']} at once, {log['sent'] / 1e6:.1f} MB")
+
     def open(self) -> None:
         shards = 500 if self.quick else 10_000
         root = f"{self.base}/open"
@@ -186,18 +220,22 @@ class Bench:
             assert count == shards
             opened = self.proxy.log()["count"]
             ours.open(root)[shards // 2]
-        total = self.proxy.log()["count"] - opened
+            total = self.proxy.log()["count"] - opened
+            self.proxy.set(DELAY)
+            neutral, count = timed(lambda: len(sigbank.open(root)[shards // 2]))
+            asked = self.proxy.log()["count"]
         print(f"open: {shards} shards: {opened} requests (aim {AIM_OPEN}), {seconds * 1e3:.0f} ms; to open again and read one: {total}")
+        print(f"  sigbank.open and a record: {asked} requests, {neutral * 1e3:.0f} ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=["records", "stream", "open", []], default=[])
+    parser.add_argument("what", nargs="*", choices=["records", "stream", "batches", "open", []], default=[])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="smaller, to see that it runs")
     parser.add_argument("--shard-mib", type=int, nargs="+", default=[1, 8], help="sizes of shards that records are read of")
     options = parser.parse_args()
-    what = options.what or ["records", "stream", "open"]
+    what = options.what or ["records", "stream", "batches", "open"]
     with Servers("--s3-stub", "--control") as servers, tempfile.TemporaryDirectory() as folder:
         server = servers.told["s3-stub"]
         # Both packages take these.
@@ -209,6 +247,8 @@ def main() -> None:
                 bench.records(mib)
         if "stream" in what:
             bench.stream(Path(folder))
+        if "batches" in what:
+            bench.batches()
         if "open" in what:
             bench.open()
 
