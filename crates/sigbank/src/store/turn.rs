@@ -38,8 +38,8 @@ pub(crate) struct Turn<'a> {
     text: String,
 }
 
-/// Waits until nobody else has the turn, and takes it. One whose owner was killed is taken over after 20 seconds. None on a store with locks:
-/// there datasets appear by renaming their folder.
+/// Waits until nobody else has the turn, and takes it. One whose owner was killed is taken over after 20 seconds. None on a store with locks,
+/// where datasets appear by renaming their folder, and on one without compare-and-swap.
 ///
 /// # Errors
 /// Those of the store; `Conflict` where it passes from one to another for too long.
@@ -48,7 +48,9 @@ pub(crate) fn take(store: &dyn Store) -> Result<Option<Turn<'_>>> {
 }
 
 fn take_after(store: &dyn Store, patience: Duration) -> Result<Option<Turn<'_>>> {
-    if store.capabilities().locks {
+    let capabilities = store.capabilities();
+    // A mounted bucket has neither: there a turn could not be taken over.
+    if capabilities.locks || !capabilities.compare_and_swap {
         return Ok(None);
     }
     let (path, text) = (RelPath::parse(TURN)?, format!("{}{}\n", process(), uuid::Uuid::new_v4().simple()));
