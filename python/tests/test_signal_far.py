@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -122,6 +123,31 @@ def test_info_tells_of_how_many_records_the_fields_are(s3_server: dict[str, str]
     assert (told["schema_of"], told["value_bytes"], told["records"]) == (4, None, 140)
     told = json.loads(info("--json", "--all"))
     assert (told["schema_of"], told["value_bytes"]) == (None, 138 * 24 + 2 * 40)
+
+
+def test_copies_know_mounted_buckets(tmp_path: Path) -> None:
+    shard = ours.write_shard([_record(i) for i in range(3)], tmp_path / "d", work_id="w")
+    dataset = ours.publish(tmp_path / "d", [shard], dataset_id="d", snapshot_id="s")
+    rows = [ours.AnnotationRecord(f"r{i}", i, "skipped") for i in range(3)]
+    mount, copy = tmp_path / "mnt", tmp_path / "mnt" / "copy"
+    mount.mkdir()
+
+    def run(*arguments: object, mounted: bool = True) -> subprocess.CompletedProcess[str]:
+        roots = {"SIGNAL_DATASET_MOUNT_ROOTS": f"/elsewhere:{mount}"} if mounted else {}
+        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=60, env={**os.environ, **roots})
+
+    assert run("cp", tmp_path / "d", copy).returncode == 0
+    ours.publish_annotations(dataset, "first", rows)
+    assert run("sync", tmp_path / "d", copy).returncode == 0
+    # The catalog is there now, and nothing can be replaced in a mounted bucket.
+    ours.publish_annotations(dataset, "second", rows)
+    refused = run("sync", tmp_path / "d", copy)
+    assert refused.returncode != 0 and "a mounted bucket cannot replace objects" in refused.stderr
+    assert sigbank.open(copy).annotation_sets() == ["first"]
+    # As a source it is one too, and without the variable it is a folder like others.
+    assert run("cp", copy, tmp_path / "out").returncode == 0
+    assert run("sync", tmp_path / "d", copy, mounted=False).returncode == 0
+    assert sigbank.open(copy).annotation_sets() == ["first", "second"] and len(sigbank.open(tmp_path / "out")) == 3
 
 
 def test_annotations(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use sigbank::Error;
 use sigbank::convert::copy::{CopyOptions, CopyPlan, destination, plan, run as copy};
+use sigbank::layout::signal_dataset::{is_mounted, local_store};
 use sigbank::layout::{Layout, detect};
-use sigbank::store::{StorageOptions, connect, local_path};
+use sigbank::store::{LocalStore, StorageOptions, Store, connect, local_path};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Copy a dataset, unchanged, from any place to any other: folders, s3://, gs://, az://; from http(s):// too
 ///
@@ -70,10 +72,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 /// Copies; with `update` a dataset that is there is brought forward.
 pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = |own: &[(String, String)]| how.storage_option.iter().chain(own).cloned().collect::<StorageOptions>();
-    let from = connect(&how.from, &settings(&how.src_option))?;
+    let from: Arc<dyn Store> = match local_path(&how.from) {
+        Some(folder) => Arc::new(local_store(folder)?),
+        None => connect(&how.from, &settings(&how.src_option))?,
+    };
     let layout = detect(&*from)?;
     let folder = local_path(&how.to).filter(|path| !path.exists());
-    let to = destination(&how.to, &settings(&how.dst_option), layout)?;
+    let to = match local_path(&how.to).filter(|folder| layout == Some(Layout::SignalDataset) && is_mounted(folder)) {
+        Some(folder) => Arc::new(LocalStore::create(folder)?.mounted()),
+        None => destination(&how.to, &settings(&how.dst_option), layout)?,
+    };
     let options = CopyOptions { jobs: how.jobs.into(), update, checksum: how.checksum };
     let plan = plan(&from, &to, &options).inspect_err(|_| remove_empty(folder))?;
     if how.dry_run {

@@ -2,7 +2,7 @@
 
 use super::{Layout, detect, jbof, sedpack, signal_dataset};
 use crate::error::{Error, Result};
-use crate::store::{Store, Version};
+use crate::store::{StorageOptions, Store, Version};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::checksum::Algorithm;
@@ -98,11 +98,19 @@ impl Object {
 /// # Errors
 /// `NotFound` where no dataset is, `Corrupt` or `NotFound` for a document that is not as it is named.
 pub fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
+    contents_with(store, &StorageOptions::new())
+}
+
+/// As [`contents`]; stores at other addresses, which a document may name, are reached with these settings.
+///
+/// # Errors
+/// Those of [`contents`].
+pub fn contents_with(store: &Arc<dyn Store>, options: &StorageOptions) -> Result<Contents> {
     match detect(&**store)? {
         Some(Layout::Sedpack) => {
             sedpack::Dataset::open_store(Arc::clone(store), sedpack::OpenOptions { allow_newer: true })?.contents()
         }
-        Some(Layout::SignalDataset) => signal_dataset::contents(store),
+        Some(Layout::SignalDataset) => signal_dataset::contents(store, super::signal_options(options)),
         Some(Layout::Jbof) => jbof::contents(store),
         None => Err(Error::not_found(format!(
             "no dataset is here: neither {} (a signal-dataset) nor {} (Sedpack) nor the {} of a JBOF data set",

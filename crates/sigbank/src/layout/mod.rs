@@ -1,6 +1,7 @@
 //! What a dataset can do, whatever its layout: [`Source`] to read, [`Sink`] to write, [`open`] to find out which layout a
 //! place holds. Everything above (loader, convert, command line, Python) knows nothing else.
 
+pub(crate) mod appear;
 mod contents;
 pub mod jbof;
 mod near;
@@ -9,7 +10,7 @@ pub mod signal_dataset;
 mod source;
 mod summary;
 
-pub use contents::{Contents, Entrance, Object, contents};
+pub use contents::{Contents, Entrance, Object, contents, contents_with};
 pub(crate) use near::no_such_id;
 pub(crate) use source::stored_as;
 pub use source::{

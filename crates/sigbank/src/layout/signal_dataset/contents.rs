@@ -98,12 +98,11 @@ fn catalog(store: &dyn Store, number: u64, limits: &Limits) -> Result<Option<(By
     }
 }
 
-/// See [`crate::layout::contents`].
-pub(in crate::layout) fn contents(store: &Arc<dyn Store>) -> Result<Contents> {
-    let options = Options::default();
+/// See [`crate::layout::contents_with`].
+pub(in crate::layout) fn contents(store: &Arc<dyn Store>, options: Options) -> Result<Contents> {
     let root = document(&**store, &RelPath::parse(ROOT)?, &options.control)?;
     let dataset = Dataset::open_store(Arc::clone(store), options.clone())?;
-    let objects = Objects::new(Arc::clone(store));
+    let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let all = Contents::new(Layout::SignalDataset);
     let mut walk = Walk { objects: &objects, limits: &options.control, seen: HashSet::new(), all };
     walk.snapshot(&dataset.root().snapshot)?;

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use sigbank_format::model::json::Limits;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The objects that a dataset's documents name.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl fmt::Debug for Elsewhere {
 }
 
 impl Objects {
+    #[cfg(test)]
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self::reaching(store, Elsewhere::default())
     }
@@ -222,6 +225,12 @@ pub(super) fn create(store: &dyn Store, path: &RelPath, bytes: &[u8]) -> Result<
         Err(e) => return Err(e),
     }
     Err(collision("it holds something else than is to be published").at(store.locate(path)).caused_by(taken))
+}
+
+/// How long to wait before the next try at what another writer did first: at random, up to half a second, so that many do not meet again.
+pub(crate) fn jitter(attempt: u32) -> Duration {
+    let longest = Duration::from_millis(5 << attempt.min(6)).min(Duration::from_millis(500));
+    longest.mul_f64((RandomState::new().hash_one(attempt) >> 11) as f64 / (1u64 << 53) as f64)
 }
 
 /// The error of an object that was there and is gone when it is compared.
