@@ -7,10 +7,13 @@ nothing is lost or doubled: done once more without faults, it succeeds.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -351,7 +354,8 @@ def test_new_datasets_are_made_in_spite_of_faults(s3: Place, faults: list[Fault]
 
 def test_who_may_not_list_reads_and_copies_nevertheless(s3: Place, tmp_path: Path) -> None:
     """Without that permission S3 says of a missing object that it must not be read; those that need not be there are none then."""
-    dataset = s3.holding(Sedpack)
+    layout = Sedpack
+    dataset = s3.holding(layout)
     forbidden = {"fault": "status", "status": 403, "code": "AccessDenied", "path": r"/(\.sigbank/|root\.json|_metadata\.json)"}
     for verb in ("info", "check"):
         s3.proxy.set(forbidden)
@@ -360,9 +364,9 @@ def test_who_may_not_list_reads_and_copies_nevertheless(s3: Place, tmp_path: Pat
     s3.proxy.set(forbidden)
     said = program(dataset, "cp", dataset.root, str(tmp_path / "copy"), option="--src-option")
     assert said.returncode == 0 and s3.proxy.hits() != [0], said.stderr
-    assert Sedpack.read(str(tmp_path / "copy"), {}) == EXPECTED
+    assert layout.read(str(tmp_path / "copy"), {}) == EXPECTED
     # What must be there is no less forbidden than it is missed.
-    s3.proxy.set({**forbidden, "path": r"\.fb"})
+    s3.proxy.set({**forbidden, "path": layout.shards})
     said = program(dataset, "check", dataset.root)
     assert said.returncode == 1 and "not permitted" in said.stderr and "AccessDenied" in said.stderr, said.stderr
 
@@ -429,6 +433,30 @@ def test_on_each_service(place: Place, layout: Any) -> None:
     place.proxy.set()
     assert layout.read(place.root, place.options) == EXPECTED
     layout.check(place.root, place.options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_stopped_command_put_into_a_bucket_is_gone_before_it_ends(s3: Place, number: signal.Signals) -> None:
+    source, root = s3.holding(Sedpack), f"{s3.root}-stopped-{number}"
+    # From the second shard on nothing arrives, so that it is in the middle whenever it is stopped.
+    s3.proxy.set({"fault": "hang", "method": "PUT", "path": r"-stopped-.*\.fb", "skip": 2})
+    settings = [part for key, value in s3.options.items() for part in ("--storage-option", f"{key}={value}")]
+    more = ["--compression", "GZIP", "--examples-per-shard", "2"]
+    process = subprocess.Popen([PROGRAM, "recompress", source.root, root, *more, *settings], stderr=subprocess.PIPE, text=True)
+
+    def there() -> list[str]:
+        said = program(s3, "gc", root, "--json")
+        assert said.returncode == 0, said.stderr
+        return [one["path"] for one in json.loads(said.stdout)["orphans"] if one["kind"] == "shard"]
+
+    deadline = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < deadline and process.poll() is None
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == -number and "what was begun is removed" in said, said
+    s3.proxy.set()
+    assert there() == []
 
 
 @needs_reference

@@ -75,6 +75,8 @@ pub(super) fn shape(path: &RelPath) -> Shape {
             return Shape::Entrance;
         }
         ["sigbank", "versions", file] if file.strip_suffix(".json").is_some_and(number) => return Shape::Version,
+        // What killed writers of any layout leave of a look at the storage, or of their turn to create a root.
+        [".sigbank", "turn"] | [".sigbank", "probe", _] => Probe,
         [probe] if probe.strip_prefix(PROBE).is_some_and(|id| hex(id, 32)) => Probe,
         ["annotations", "catalogs", file] if file.strip_suffix(".json").is_some_and(|id| hex(id, 64)) => AnnotationRevision,
         ["annotations", "sets", name, id, rest @ ..] if identifier(name) && identifier(id) => match rest {
@@ -160,6 +162,8 @@ mod tests {
         let of = |text: &str| shape(&RelPath::parse(&text.replace("HEX", &hex64)).unwrap());
         let named = [
             ("sigbank-gc-00112233445566778899aabbccddeeff", OrphanKind::Probe),
+            (".sigbank/probe/00112233445566778899aabbccddeeff", OrphanKind::Probe),
+            (".sigbank/turn", OrphanKind::Probe),
             ("annotations/catalogs/HEX.json", OrphanKind::AnnotationRevision),
             ("annotations/sets/a.b/p-1/root.json", OrphanKind::AnnotationRoot),
             ("annotations/sets/a/p/shards/ab/HEX.json", OrphanKind::AnnotationPointer),
