@@ -1,15 +1,16 @@
 use super::*;
 use crate::layout::Source;
-use crate::layout::sedpack::{Filler, FillerOptions, Info, ListRef};
+use crate::layout::sedpack::{Filler, FillerOptions, Info, ListRef, local_store};
 use crate::store::MemoryStore;
 use crate::store::bucket::BucketStore;
 use serde_json::json;
 
 const DAY: Duration = Duration::from_secs(86400);
 
-/// A dataset of one shard in memory, with locks or as in a bucket.
+/// A dataset of one shard: in memory with locks, as in a bucket, or on a disk.
 struct Place {
     memory: MemoryStore,
+    folder: Option<tempfile::TempDir>,
     store: Arc<dyn Store>,
     dataset: Dataset,
 }
@@ -19,14 +20,15 @@ fn info() -> Info {
     Info::new(Default::default(), structure.as_object().unwrap().clone()).unwrap()
 }
 
-fn both() -> [Place; 2] {
-    [true, false].map(|locks| {
-        let memory = MemoryStore::new();
-        let store: Arc<dyn Store> = match locks {
-            true => Arc::new(memory.clone()),
-            false => Arc::new(BucketStore::new(Arc::new(memory.clone()), 1 << 20)),
+fn places() -> [Place; 3] {
+    ["memory", "bucket", "disk"].map(|kind| {
+        let (memory, mut folder) = (MemoryStore::new(), None);
+        let store: Arc<dyn Store> = match kind {
+            "memory" => Arc::new(memory.clone()),
+            "bucket" => Arc::new(BucketStore::new(Arc::new(memory.clone()), 1 << 20)),
+            _ => Arc::new(local_store(folder.insert(tempfile::tempdir().unwrap()).path()).unwrap()),
         };
-        let place = Place { dataset: Dataset::create_store(Arc::clone(&store), info()).unwrap(), memory, store };
+        let place = Place { dataset: Dataset::create_store(Arc::clone(&store), info()).unwrap(), memory, folder, store };
         place.filler(None, 0..2).finish().unwrap();
         place
     })
@@ -57,7 +59,15 @@ impl Place {
         all.filter(|path| path.as_str().ends_with(suffix)).collect()
     }
     fn age(&self, paths: &[RelPath], by: Duration) {
-        paths.iter().for_each(|path| self.memory.make_older(path, by));
+        for path in paths {
+            match &self.folder {
+                None => self.memory.make_older(path, by),
+                Some(folder) => {
+                    let file = std::fs::File::options().append(true).open(folder.path().join(path.as_str())).unwrap();
+                    file.set_modified(SystemTime::now() - by).unwrap();
+                }
+            }
+        }
     }
     fn all_older(&self, by: Duration) {
         self.age(&self.files(""), by);
@@ -86,7 +96,7 @@ impl Place {
 
 #[test]
 fn a_whole_dataset_has_none() {
-    for place in both() {
+    for place in places() {
         place.all_older(2 * DAY);
         place.store.create(&"notes.txt".parse().unwrap(), &[b"mine"]).unwrap();
         let garbage = place.gc(true);
@@ -101,7 +111,7 @@ fn a_whole_dataset_has_none() {
 
 #[test]
 fn what_a_killed_filler_finished_goes_when_it_is_asked_for_and_a_living_ones_never() {
-    for place in both() {
+    for place in places() {
         let locks = place.store.capabilities().locks;
         drop(place.filler(None, 10..14));
         let mut living = place.filler(None, 20..24);
@@ -145,7 +155,7 @@ fn is_living(page: &str, place: &Place) -> bool {
 
 #[test]
 fn a_workers_list_goes_before_its_shards_and_is_not_merged_then() {
-    for place in both() {
+    for place in places() {
         let lost = place.worker("w0", 10..14);
         let merged = place.worker("w1", 20..24);
         place.all_older(2 * DAY);
@@ -176,7 +186,7 @@ fn a_workers_list_goes_before_its_shards_and_is_not_merged_then() {
 
 #[test]
 fn where_no_dataset_is_yet_all_is_one_runs() {
-    for place in both() {
+    for place in places() {
         drop(place.filler(None, 10..12));
         place.store.delete(&RelPath::parse(ROOT).unwrap()).unwrap();
         place.all_older(2 * DAY);
@@ -202,7 +212,7 @@ fn where_no_dataset_is_yet_all_is_one_runs() {
 
 #[test]
 fn a_damaged_dataset_keeps_everything() {
-    for place in both() {
+    for place in places() {
         place.store.create(&RelPath::parse("test/0/00112233445566778899aabbccddeeff.fb").unwrap(), &[b"orphan"]).unwrap();
         place.all_older(2 * DAY);
         let garbage = place.gc(false);
@@ -225,7 +235,7 @@ fn a_damaged_dataset_keeps_everything() {
 
 #[test]
 fn journals_of_the_past_and_probes_go_and_those_of_now_stay() {
-    let [_, place] = both();
+    let [_, place, _] = places();
     let root = place.store.get(&RelPath::parse(ROOT).unwrap()).unwrap();
     let (now, past) = (claim::place(&root).unwrap(), claim::place(b"an older root").unwrap());
     let probe = clock::probe().unwrap();
@@ -242,18 +252,13 @@ fn journals_of_the_past_and_probes_go_and_those_of_now_stay() {
 
 #[test]
 fn where_nothing_can_be_written_it_is_looked_at_only() {
-    let [place, _] = both();
-    let dir = tempfile::tempdir().unwrap();
-    let local: Arc<dyn Store> = Arc::new(crate::layout::sedpack::local_store(dir.path()).unwrap());
-    for path in place.files("") {
-        local.create(&path, &[&place.store.get(&path).unwrap()]).unwrap();
-    }
+    let [_, _, place] = places();
     let orphan = RelPath::parse("test/0/00112233445566778899aabbccddeeff.fb").unwrap();
-    local.create(&orphan, &[b"orphan"]).unwrap();
-    let garbage = gc(&local, &GcOptions::new(Duration::ZERO)).unwrap();
+    place.store.create(&orphan, &[b"orphan"]).unwrap();
+    place.all_older(2 * DAY);
+    let garbage = place.gc(false);
     assert_eq!(garbage.doomed().map(|orphan| &orphan.path).collect::<Vec<_>>(), [&orphan]);
     let refused = Garbage { storage_clock: false, ..garbage.clone() };
-    assert_eq!(refused.delete(&local).unwrap_err().code(), Code::ReadOnly);
-    assert_eq!(garbage.delete(&local).unwrap().objects, 1);
-    assert_eq!(Dataset::open(dir.path(), Default::default()).unwrap().verify(&mut |_, _| true).unwrap().records, 2);
+    assert_eq!(refused.delete(&place.store).unwrap_err().code(), Code::ReadOnly);
+    assert_eq!((garbage.delete(&place.store).unwrap().objects, place.records()), (1, 2));
 }
