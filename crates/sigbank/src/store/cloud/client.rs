@@ -94,7 +94,9 @@ impl Inner {
         client.map_err(|error| {
             let failure = Failure { error, seen: super::answer::Seen::default() };
             let e = failure.into_error(Purpose::Read, &self.settings.container);
-            Error::invalid(format!("the settings do not make a store: {}", e.message())).at(&self.settings.location)
+            Error::invalid(format!("the settings do not make a store: {}", e.message()))
+                .at(&self.settings.location)
+                .remedy("correct the option, or the environment variable, that it is about")
         })
     }
 

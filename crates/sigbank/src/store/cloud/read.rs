@@ -148,7 +148,10 @@ pub(super) async fn fetch(
                 let now = tag.get_or_insert(now);
                 match broken {
                     None if at == end => return Ok(now.clone()),
-                    None => return Err(Error::storage(format!("the answer ended {} bytes early", end - at))),
+                    None => {
+                        return Err(Error::storage(format!("the answer ended {} bytes early", end - at))
+                            .remedy("look at the network and what is on the way, and try again"));
+                    }
                     // Without a version the rest may be another's.
                     Some(error) if done > 0 && !told => {
                         let failure = Failure { error, seen: attempt.seen() };
@@ -292,7 +295,7 @@ pub(super) async fn ranges(
             (end <= bytes.len()).then(|| bytes.slice(start..end))
         };
         let slices = ranges.iter().map(slice).collect::<Option<Vec<_>>>();
-        return Ok((slices.ok_or_else(|| Error::storage("fewer bytes came than were asked for"))?, tag));
+        return Ok((slices.ok_or_else(|| Error::storage("fewer bytes came than were asked for").remedy("try again"))?, tag));
     }
     Err(replaced().within("four times in a row"))
 }

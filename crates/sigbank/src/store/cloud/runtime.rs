@@ -68,7 +68,10 @@ fn engine() -> Result<&'static Engine> {
             .thread_name("sigbank-io")
             .enable_all()
             .build()
-            .map_err(|e| Error::storage(format!("the threads for requests cannot be started: {e}")))?;
+            .map_err(|e| {
+                Error::storage(format!("the threads for requests cannot be started: {e}"))
+                    .remedy("allow this process more threads")
+            })?;
         Ok(Engine { runtime, in_flight: Arc::new(Semaphore::new((IN_FLIGHT / UNIT) as usize)) })
     })
 }

@@ -56,7 +56,10 @@ impl Settings {
             "gs" | "gcs" => Service::Gcs,
             "az" | "azure" | "abfs" | "abfss" => Service::Azure,
             "http" | "https" => Service::Http,
-            _ => return Err(Error::unsupported(format!("addresses that begin with {scheme}:// are not known"))),
+            _ => {
+                return Err(Error::unsupported(format!("addresses that begin with {scheme}:// are not known"))
+                    .remedy("known are s3://, gs://, az://, http://, https:// and folders"));
+            }
         };
         let rest = rest.trim_end_matches('/');
         let (container, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -109,10 +112,11 @@ impl Settings {
             );
         }
         if self.container.contains('@') {
-            return Err(Error::invalid("an address with a user or a password is not taken, since addresses are shown"));
+            return Err(Error::invalid("an address with a user or a password is not taken, since addresses are shown")
+                .remedy("leave them out of it: set the service's environment variables, or storage options"));
         }
         if self.container.is_empty() {
-            return Err(Error::invalid("the address has no host"));
+            return Err(Error::invalid("the address has no host").remedy("write it as https://host/path"));
         }
         self.container.clone_from(&self.location);
         self.prefix = String::new();

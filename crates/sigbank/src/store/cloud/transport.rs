@@ -130,7 +130,8 @@ impl Connector {
             builder = builder.redirect(reqwest::redirect::Policy::none());
         }
         if let Some(proxy) = &wire.proxy {
-            let proxy = reqwest::Proxy::all(proxy).map_err(|e| Error::invalid(format!("the option proxy_url: {e}")))?;
+            let proxy = reqwest::Proxy::all(proxy)
+                .map_err(|e| Error::invalid(format!("the option proxy_url: {e}")).remedy("write it as http://host:port"))?;
             builder = builder.proxy(proxy);
         }
         let client = builder.build().map_err(|e| {
