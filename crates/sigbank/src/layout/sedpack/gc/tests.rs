@@ -2,6 +2,7 @@ use super::*;
 use crate::layout::Source;
 use crate::layout::sedpack::{Filler, FillerOptions, Info, ListRef, local_store};
 use crate::store::MemoryStore;
+use crate::store::fault::{Fault, FaultStore, Op, Rule};
 use crate::store::bucket::BucketStore;
 use serde_json::json;
 
@@ -261,4 +262,32 @@ fn where_nothing_can_be_written_it_is_looked_at_only() {
     let refused = Garbage { storage_clock: false, ..garbage.clone() };
     assert_eq!(refused.delete(&place.store).unwrap_err().code(), Code::ReadOnly);
     assert_eq!((garbage.delete(&place.store).unwrap().objects, place.records()), (1, 2));
+}
+
+#[test]
+fn what_a_deletion_that_broke_off_leaves_is_garbage_again() {
+    for place in places() {
+        place.worker("w", 10..16);
+        place.all_older(2 * DAY);
+        let (mut n, mut broken) = (1, 0);
+        loop {
+            let faulty = FaultStore::new(Arc::clone(&place.store));
+            // Those of the probes for the clock are among them.
+            faulty.add(Rule::new(Fault::Fail(Error::storage("pulled the plug"))).on(Op::Delete).nth(n));
+            let store: Arc<dyn Store> = Arc::new(faulty);
+            match gc(&store, &GcOptions::new(DAY)).and_then(|found| found.delete(&store)) {
+                Err(e) => assert_eq!(e.code(), Code::Storage, "{e}"),
+                Ok(_) => break,
+            }
+            (n, broken) = (n + 1, broken + 1);
+            // Never a list whose shards are gone.
+            let left = place.gc(false).orphans;
+            let count = |kind| left.iter().filter(|orphan| orphan.kind == kind).count();
+            assert!(count(OrphanKind::Shard) == 3 || count(OrphanKind::List) == 0, "{left:?}");
+            assert!(broken < 30 && place.records() == 2);
+        }
+        let left = place.gc(false).orphans;
+        assert!(broken >= 4 && left.iter().all(|orphan| orphan.kind == OrphanKind::Probe), "{broken}: {left:?}");
+        assert_eq!(place.records(), 2);
+    }
 }
