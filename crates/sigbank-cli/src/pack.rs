@@ -6,6 +6,7 @@ use crate::{Failure, text};
 use indicatif::ProgressBar;
 use serde_json::json;
 use sigbank::Error;
+use sigbank::convert::import::Pattern;
 use sigbank::convert::{
     Channels, Cut, Destination, PackOptions, PackReport, SedpackTarget, Shares, Skipped, Windows, pack, plan,
 };
@@ -13,13 +14,19 @@ use sigbank_format::model::DType;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: &str = "Examples:
+  sigbank pack recordings/ dataset/ --window 16384 --hop 8192 --split train=0.8,test=0.2
+  sigbank pack recordings/ dataset/ --window 16384 --split train=0.8,test=0.2 --by '{subject}/{}.wav'
+  sigbank pack traces/ dataset/ --rows       # npy and npz matrices: each row is a trace";
+
 /// Turn folders of recordings (wav, flac, ogg, npy, npz) into a new dataset
 ///
 /// DEST is a folder, or an address such as s3://bucket/traces, where the root comes last. Each record has the fields signal, start (its first sample), source (the file, relative to its folder) and sample_rate.
-/// A file lies in one split as a whole. What is left out is counted and listed; a file that cannot be read ends the run and
+/// A file lies in one split as a whole, so that no windows of one recording are in two splits; --by keeps more together. Files of other kinds and what operating
+/// systems and editors leave (.DS_Store, ._*, Thumbs.db, __MACOSX, .git, *~ and the like) are left out, counted and listed; a file that cannot be read ends the run and
 /// leaves nothing behind.
 #[derive(clap::Args)]
-#[command(override_usage = "sigbank pack [OPTIONS] <FOLDER>... <DEST>")]
+#[command(override_usage = "sigbank pack [OPTIONS] <FOLDER>... <DEST>", after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folders of recordings, and last the folder or address to make
     #[arg(required = true, num_args = 2.., value_names = ["FOLDER", "DEST"])]
@@ -55,6 +62,10 @@ pub(crate) struct Args {
     /// The share of the files for each split
     #[arg(long, value_name = "SHARES", default_value = "train=1")]
     split: Shares,
+    /// What stays together in one split: recording (each file goes its own way), or what a pattern finds in the files' names, such as
+    /// '{subject}/{}.wav' or '{device}_{}.npy'. Shards then hold it as custom metadata, by which sigbank split can divide anew
+    #[arg(long, value_name = "PATTERN", default_value = "recording")]
+    by: String,
     /// Decides which file goes to which split
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -109,10 +120,24 @@ impl Args {
             sample_rate: self.sample_rate,
             mixed_rates: self.mixed_rates,
             shares: self.split.clone(),
+            by: by(&self.by)?,
             seed: self.seed,
             skip_bad: self.skip_bad,
         })
     }
+}
+
+/// A pattern with a key, or none.
+fn by(text: &str) -> Result<Option<Pattern>, Error> {
+    if text == "recording" {
+        return Ok(None);
+    }
+    let pattern: Pattern = text.parse().map_err(|e: Error| e.within("--by"))?;
+    if pattern.keys().next().is_none() {
+        return Err(Error::invalid(format!("--by '{text}' has no key, whose values would stay together"))
+            .remedy("write recording, or a pattern of the files' names, such as '{subject}/{}.wav'"));
+    }
+    Ok(Some(pattern))
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -142,7 +167,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 fn print_json(r: &PackReport, dest: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let list = |skipped: &[Skipped]| skipped.iter().map(|s| json!({"source": s.source, "reason": s.reason})).collect::<Vec<_>>();
     let object = json!({
-        "dataset": dest.display().to_string(), "dtype": r.dtype, "wide": r.wide, "records": r.records, "files": r.files, "bytes_in": r.bytes_in,
+        "dataset": dest.display().to_string(), "dtype": r.dtype, "wide": r.wide, "records": r.records, "groups": r.groups, "files": r.files, "bytes_in": r.bytes_in,
         "tails": {"arrays": r.tails.0, "samples": r.tails.1}, "padded": r.padded, "no_rate": r.no_rate, "too_short": list(&r.too_short),
         "bad": list(&r.bad), "litter": r.litter, "others": r.others, "root": r.root,
     });
@@ -160,6 +185,11 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     let (records, files) = (text::some(records, "example"), text::some(files, "file"));
     let (size, dest, by_split) = (text::bytes(r.bytes_in), dest.display(), by_split.join(", "));
     text::line(out, format_args!("packed {files} ({size}) into {dest}: {records} ({by_split})"))?;
+    if !r.groups.is_empty() {
+        let groups: Vec<_> =
+            splits.iter().map(|split| format!("{split} {}", r.groups.get(split).copied().unwrap_or(0))).collect();
+        text::line(out, format_args!("kept together, as --by says: {}", groups.join(", ")))?;
+    }
     if let Some(file) = &r.wide {
         text::line(
             out,

@@ -16,13 +16,20 @@ use sigbank_format::model::json::Json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: &str = "Examples:
+  sigbank publish recordings/ captures/
+  sigbank publish tuesday/ s3://bucket/captures --as-version tuesday --append
+  sigbank publish s3://bucket/monday s3://bucket/tuesday week/ --prefix-ids
+  sigbank publish packed/ captures/ --axes signal=time,channel       # of a Sedpack dataset";
+
 /// Publish recordings (wav, flac, ogg, npy, npz, SigMF) or datasets as a new signal-dataset, or as a further version of one
 ///
 /// Each recording, or window of one, is a record with one field, signal, whose axis time has its start, step and unit. Audio and SigMF of
 /// several channels have the axis channel before it, SigMF's complex integers the axis iq behind it; the axes of arrays are time, channel
 /// and further ones as they stand, or those of --axes. The id is the file's path without its ending; the metadata holds source,
-/// sample_rate and what else the file says. What is left out is counted and listed; a file that cannot be read ends the run and leaves
-/// nothing behind.
+/// sample_rate and what else the file says. Files of other kinds and what operating systems and editors leave
+/// (.DS_Store, ._*, Thumbs.db, __MACOSX, .git, *~ and the like) are left out, counted and listed; a file that cannot be read ends the run and leaves
+/// nothing behind. Samples of SigMF are compared with core:sha512.
 ///
 /// Of datasets the records are taken over: those of signal-datasets as they stand, with all that is said of them (annotations stay behind);
 /// each example of a Sedpack dataset as a record SPLIT/NUMBER with a field for each array (a scalar has one axis of length 1), whose axes are dim_0, dim_1 and so on or those of
@@ -32,7 +39,7 @@ use std::path::{Path, PathBuf};
 /// With --as-version, DEST is a signal-dataset, which gets a further version; who opens it without one, as the reference package does, sees
 /// what it was. See: sigbank snapshots.
 #[derive(clap::Args)]
-#[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE|DATASET>... <DEST>")]
+#[command(override_usage = "sigbank publish [OPTIONS] <FOLDER|FILE|DATASET>... <DEST>", after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folders of recordings, or files, or datasets (in folders or at addresses such as s3://bucket/data), and last the folder or address to make
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "DEST"])]

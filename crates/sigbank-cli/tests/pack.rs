@@ -5,7 +5,8 @@ mod common;
 
 use common::{Bench, floats, golden, npy, samples, wav};
 use serde_json::json;
-use std::collections::BTreeMap;
+use sigbank::layout;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn windows_hold_the_samples_of_their_place() {
@@ -317,4 +318,123 @@ fn npz_shards_hold_the_same_and_info_says_how_they_are_stored() {
         std::fs::remove_dir_all(bench.path("out")).unwrap();
     }
     bench.pack(&["--window", "400", "--shard-file-type", "npz", "--compression", "lz4"]).refused(&["npz", "LZ4", "ZIP"]);
+}
+
+/// The sources in each split of a dataset.
+fn sources(bench: &Bench, dataset: &str) -> Vec<BTreeSet<String>> {
+    let source = layout::open(bench.path(dataset).to_str().unwrap()).unwrap();
+    let of = |split: &layout::Split| {
+        let all: Vec<u64> = (0..split.records).collect();
+        let rows = layout::read(&*source, &split.name, &all, &[2]).unwrap();
+        rows.into_iter().map(|row| String::from_utf8(row[0].clone()).unwrap()).collect()
+    };
+    source.splits().iter().map(of).collect()
+}
+
+fn together(parts: &[BTreeSet<String>]) -> bool {
+    parts.iter().map(BTreeSet::len).sum::<usize>() == parts.iter().flatten().collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn windows_of_one_recording_are_divided_together_or_it_is_told() {
+    let bench = Bench::new();
+    for i in 0..10 {
+        bench.write(&format!("{i}.wav"), wav(&samples(i, 1000 + 100 * i as usize), 1, 8000));
+    }
+    let array = npy("int16", &[300], &[1; 600]);
+    bench.write("11.npy", array);
+    assert_eq!(
+        bench
+            .run(&[
+                "pack",
+                "in",
+                "out",
+                "--window",
+                "100",
+                "--examples-per-shard",
+                "4",
+                "--sample-rate",
+                "8000",
+                "--dtype",
+                "float32"
+            ])
+            .code,
+        0
+    );
+    let shares = ["--split", "train=0.5,test=0.5"];
+    let split = |dest: &str, by: &str| bench.run(&[&["split", "out", dest, "--by", by], &shares[..]].concat());
+    let spread = split("by-shard", "shard");
+    assert!(
+        spread.code == 0 && spread.out.contains("are in several splits") && spread.out.contains("--by recording"),
+        "{}",
+        spread.out
+    );
+    assert!(!together(&sources(&bench, "by-shard")));
+    let whole = split("by-recording", "recording");
+    assert!(
+        whole.code == 0 && !whole.out.contains("warning") && whole.out.contains("shares: train "),
+        "{} {}",
+        whole.out,
+        whole.err
+    );
+    let parts = sources(&bench, "by-recording");
+    assert!(together(&parts) && parts.iter().map(BTreeSet::len).sum::<usize>() == 11, "{parts:?}");
+    let told = bench.run(&["split", "out", "told", "--by", "example", "--split", "train=0.8,test=0.2", "--json"]).json();
+    assert_eq!(told["spread_over_splits"]["first"], "0.wav");
+    assert!(told["spread_over_splits"]["recordings"].as_u64().unwrap() > 8, "{told}");
+    assert_eq!(told["shares"]["train"]["asked"], 0.8);
+    assert_eq!(bench.run(&["pack", "in/0.wav", "in/9.wav", "two", "--window", "100"]).code, 0);
+    let said = bench.run(&["split", "two", "far", "--by", "recording", "--split", "train=0.5,test=0.5"]);
+    assert!(said.out.contains("far from what was asked for; there are only 2"), "{} {}", said.out, said.err);
+    // What has no recordings is told what to do.
+    bench
+        .run(&["split", golden("sedpack/splits").to_str().unwrap(), "no", "--by", "recording", "--split", "train=1"])
+        .refused(&["'source'", "sigbank pack"]);
+    bench.run(&["split", "out", "no", "--by", "subject", "--split", "train=1"]).refused(&[
+        "no key 'subject'",
+        "--by recording",
+        "pack anew",
+    ]);
+}
+
+#[test]
+fn what_the_names_say_stays_together() {
+    let bench = Bench::new();
+    for i in 0..12 {
+        bench.write(&format!("{i:02}_s{}.wav", i % 4), wav(&samples(i, 400), 1, 8000));
+    }
+    let said = bench.pack(&["--window", "100", "--by", "{}_{subject}.wav", "--split", "train=0.5,test=0.25,holdout=0.25"]);
+    assert!(
+        said.code == 0 && said.out.contains("kept together, as --by says: train 2, test 1, holdout 1"),
+        "{} {}",
+        said.out,
+        said.err
+    );
+    let subjects = |dataset: &str| -> Vec<BTreeSet<String>> {
+        sources(&bench, dataset).into_iter().map(|part| part.into_iter().map(|name| name[3..5].to_owned()).collect()).collect()
+    };
+    let parts = subjects("out");
+    assert!(together(&parts) && parts.iter().map(BTreeSet::len).sum::<usize>() == 4, "{parts:?}");
+    let source = bench.open();
+    for split in source.splits() {
+        for unit in 0..split.units as usize {
+            assert!(source.unit_metadata(&split.name, unit).unwrap()["subject"].as_str().unwrap().starts_with('s'));
+        }
+    }
+    // And is divided anew by it.
+    let said = bench.run(&["split", "out", "anew", "--by", "subject", "--split", "train=0.75,test=0.25", "--seed", "1"]);
+    assert!(
+        said.code == 0 && said.out.contains("values of 'subject': train 3, test 1") && !said.out.contains("warning"),
+        "{}",
+        said.out
+    );
+    assert!(together(&subjects("anew")));
+    for (by, words) in
+        [("{a}/{b}.wav", &["00_s0.wav", "--by", "--skip-bad"][..]), ("subject", &["no key"]), ("{subject", &["--by"])]
+    {
+        bench.run(&["pack", "in", "no", "--window", "100", "--by", by]).refused(words);
+    }
+    bench
+        .run(&["pack", "in/00_s0.wav", "few", "--window", "100", "--by", "{}_{subject}.wav", "--split", "train=0.5,test=0.5"])
+        .refused(&["1 different subject", "2 splits"]);
 }

@@ -50,7 +50,7 @@ pub use signal::{
     AsVersion, DatasetsOptions, DatasetsPlan, DatasetsReport, SignalOptions, SignalPlan, TakenOver, are_datasets, plan_datasets,
     plan_signal, publish_datasets,
 };
-pub use split::{SplitBy, SplitOptions, SplitReport, split};
+pub use split::{SplitBy, SplitOptions, SplitReport, Spread, split};
 pub use staging::{Staging, abandon_all};
 pub use to_sedpack::{SedpackTarget, pack};
 pub use to_signal::{PublishReport, SignalTarget, publish};

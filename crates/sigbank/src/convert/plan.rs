@@ -1,13 +1,16 @@
 //! What packing will do, decided before anything is written: which arrays, which split, which schema.
 
 use super::cast::{Cast, Channels};
+use super::import::Pattern;
 use super::recording::{self, Recording};
 use super::report::{PackReport, Skipped};
+use super::shares::hash;
+use super::split::assign as by_groups;
 use super::{Candidate, Shares, Windows, scan};
 use crate::error::{Error, Result};
 use sigbank_format::array::{Samples, Subtype};
 use sigbank_format::limits::MAX_FLATBUFFER;
-use sigbank_format::model::{DType, Field, FieldType, Kind, Schema, array::byte_len};
+use sigbank_format::model::{DType, Field, FieldType, Kind, Metadata, Schema, array::byte_len};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -39,6 +42,9 @@ pub struct PackOptions {
     pub mixed_rates: bool,
     /// The share of the files for each split.
     pub shares: Shares,
+    /// What of the files' names stays together in one split, such as `{subject}/{}.wav`: all files of the same subject. Their shards have it
+    /// as custom metadata. Where there is none, a file goes its own way.
+    pub by: Option<Pattern>,
     /// Decides which file goes to which split.
     pub seed: u64,
     /// Whether files that cannot be read are counted and listed instead of ending the run. They are then read twice:
@@ -67,6 +73,8 @@ pub(super) struct Item {
     pub scale: Option<u32>,
     /// Position in the names of the shares.
     pub split: usize,
+    /// What its shard says of it.
+    pub group: Metadata,
 }
 
 impl Item {
@@ -176,7 +184,7 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
         return Err(nothing(folders, &report));
     };
     agree(&files, &items, options)?;
-    assign(&files, &mut items, options);
+    assign(&files, &mut items, options, &mut report)?;
     report.no_rate = items.iter().filter(|i| i.rate.is_none()).count() as u64;
     let dtype = options.dtype.clone().unwrap_or_else(|| first.natural.clone());
     report.dtype = dtype.name();
@@ -192,6 +200,7 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
 /// The arrays of one file, and the names of the single values beside them in an npz.
 fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<String>)> {
     let at = |e: Error| e.at(candidate.path.display());
+    let group = options.by.as_ref().map(|by| group(candidate, by)).transpose()?.unwrap_or_default();
     let (mut arrays, mut scalars) = (Vec::new(), Vec::new());
     for mut r in recording::open(candidate, recording::samples_for(options.dtype.as_ref()), options.skip_bad)? {
         let source = match &r.member {
@@ -225,6 +234,7 @@ fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<
             rate,
             scale: r.scale,
             split: 0,
+            group: group.clone(),
         });
     }
     if arrays.is_empty() {
@@ -361,13 +371,50 @@ fn same(files: &[Candidate], items: &[Item], what: &str, value: &dyn Fn(&Item) -
     Err(Error::invalid(format!("the files differ in {what}: {}{more}", listed.join("; "))).remedy(remedy))
 }
 
-/// Every array of a file goes where the file goes.
-fn assign(files: &[Candidate], items: &mut [Item], options: &PackOptions) {
+/// What a file's name says that stays together.
+fn group(candidate: &Candidate, by: &Pattern) -> Result<Metadata> {
+    by.find(&candidate.source).map(|found| found.into_iter().collect()).ok_or_else(|| {
+        Error::invalid(format!("'{}' is not named as the pattern of --by says", candidate.source))
+            .at(candidate.path.display())
+            .remedy("give a pattern that fits every file, such as '{subject}/{}.wav', or leave such files out with --skip-bad")
+    })
+}
+
+/// Every array of a file goes where the file goes, and a file where those go that stay together with it.
+fn assign(files: &[Candidate], items: &mut [Item], options: &PackOptions, report: &mut PackReport) -> Result<()> {
+    if let Some(by) = &options.by {
+        let text = |item: &Item| serde_json::Value::Object(item.group.clone()).to_string();
+        // A shard holds those of one group, which therefore follow one another.
+        items.sort_by_cached_key(text);
+        let mut groups: BTreeMap<String, u64> = BTreeMap::new();
+        items.iter().for_each(|item| *groups.entry(text(item)).or_default() += count(&options.cut, item.rows()));
+        let mut order: Vec<(String, u64)> = groups.into_iter().collect();
+        order.sort_by_cached_key(|(name, _)| (hash(options.seed, name), name.clone()));
+        let sizes: Vec<u64> = order.iter().map(|(_, size)| *size).collect();
+        let names = options.shares.names();
+        let chosen = by_groups(&sizes, &options.shares.fractions()).ok_or_else(|| {
+            let keys: Vec<_> = by.keys().collect();
+            Error::invalid(format!(
+                "the files have {} different {}, which cannot fill {} splits",
+                sizes.len(),
+                keys.join(" and "),
+                names.len()
+            ))
+            .remedy("name fewer splits, or choose another pattern for --by")
+        })?;
+        for (name, at) in names.iter().enumerate().map(|(at, name)| (*name, at)) {
+            report.groups.insert(name.to_owned(), chosen.iter().filter(|&&c| c == at).count() as u64);
+        }
+        let split_of: BTreeMap<String, usize> = order.into_iter().map(|(name, _)| name).zip(chosen).collect();
+        items.iter_mut().for_each(|item| item.split = split_of.get(&text(item)).copied().unwrap_or(0));
+        return Ok(());
+    }
     let names: Vec<&str> = files.iter().map(|f| f.source.as_str()).collect();
     let splits = options.shares.assign(&names, options.seed);
     for item in items {
         item.split = splits.get(item.file).copied().unwrap_or(0);
     }
+    Ok(())
 }
 
 fn schema(first: &Item, dtype: &DType, options: &PackOptions) -> Result<Schema> {

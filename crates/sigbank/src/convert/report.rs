@@ -21,6 +21,8 @@ pub struct PackReport {
     pub wide: Option<String>,
     /// Files packed, by split.
     pub files: BTreeMap<String, u64>,
+    /// How many different things that stay together (see [`super::PackOptions::by`]) each split has; empty where files go their own way.
+    pub groups: BTreeMap<String, u64>,
     /// Records written, by split.
     pub records: BTreeMap<String, u64>,
     /// Bytes of the files that were read.

@@ -60,6 +60,7 @@ pub fn run(plan: &Plan, sink: &dyn Sink, threads: usize, progress: &mut dyn FnMu
             let candidate = plan.files.get(item.file).ok_or_else(|| Error::invalid("the plan does not hold together"))?;
             let split = plan.splits.get(item.split).map_or("train", String::as_str);
             let rate = item.rate.unwrap_or(f64::NAN).to_le_bytes();
+            let group = Some(&item.group).filter(|group| !group.is_empty());
             let done_before = state.bytes;
             let records_before = state.records;
             loop {
@@ -69,7 +70,7 @@ pub fn run(plan: &Plan, sink: &dyn Sink, threads: usize, progress: &mut dyn FnMu
                         for (start, signal) in chunk.starts.iter().zip(chunk.data.chunks_exact(chunk.record)) {
                             let start = i64::try_from(*start).unwrap_or(i64::MAX).to_le_bytes();
                             writer
-                                .append(split, &[signal, &start, item.source.as_bytes(), &rate], None)
+                                .append(split, &[signal, &start, item.source.as_bytes(), &rate], group)
                                 .map_err(|e| e.within(format!("packing {}", candidate.path.display())))?;
                         }
                         state.records += chunk.starts.len() as u64;
