@@ -129,13 +129,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             let (records, path) = Records::write_index(&dataset, index_folder().as_deref())?;
             match expr {
                 None => told_index(args, &path, records.table().len(), "record", out),
-                Some(expr) => in_records(args, &records, &expr, out),
+                Some(expr) => in_records(args, &records.annotated(&dataset, &expr)?, &expr, out),
             }
         }
         // The first few are there before all are read.
-        Searched::Signal(dataset) if args.limit.is_some() => in_signal(args, &dataset, &expr_or_all, out),
+        Searched::Signal(dataset) if args.limit.is_some() && !expr_or_all.keys().contains(&"annotations") => {
+            in_signal(args, &dataset, &expr_or_all, out)
+        }
         Searched::Signal(dataset) => {
-            let records = Records::of_signal(&dataset, Keep::chosen()?, index_folder().as_deref())?;
+            let records =
+                Records::of_signal(&dataset, Keep::chosen()?, index_folder().as_deref())?.annotated(&dataset, &expr_or_all)?;
             in_records(args, &records, &expr_or_all, out)
         }
         Searched::Sedpack(_) if args.index => Err(Error::unsupported("the lists of shards are the index of a Sedpack dataset")

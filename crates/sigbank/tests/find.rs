@@ -5,7 +5,10 @@
 use sigbank::format::model::json::Json;
 use sigbank::format::record::signal::{Axis, Coordinate, FieldMetadata, RecordMetadata};
 use sigbank::layout::sedpack::{self, FillerOptions, Info};
-use sigbank::layout::signal_dataset::{self, Options, Publication, Record, ResourcePolicy, publish, write_shard};
+use sigbank::layout::signal_dataset::{
+    self, AnnotationRow, AnnotationStatus, Options, Publication, Record, ResourcePolicy, publish, publish_annotations,
+    write_shard,
+};
 use sigbank::layout::{self, Source, read};
 use sigbank::query::jbof::Keep;
 use sigbank::query::{Expr, Records, Searched, Selected, Table, places};
@@ -200,4 +203,32 @@ fn what_is_selected_is_a_dataset() {
     let field = selected.schema().position("x").unwrap();
     let lens: Vec<_> = read(&*selected, "all", &[3, 1, 1], &[field]).unwrap().iter().map(|row| row[0].len()).collect();
     assert_eq!(lens, [8, 4, 4]);
+}
+
+#[test]
+fn annotations_are_asked_for_as_they_are_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = signal(&dir.path().join("set"), 10, &Options::default());
+    let annotate = |name: &str, factor: u64| {
+        let rows = (0..10).map(|n| {
+            let status = if n == 4 { AnnotationStatus::Skipped } else { AnnotationStatus::Success };
+            let values = json(&format!("{{\"snr\": {}}}", n * factor));
+            Ok(AnnotationRow { values, ..AnnotationRow::new(format!("r{n}"), n, status) })
+        });
+        publish_annotations(&dataset, name, rows, &Default::default()).unwrap();
+    };
+    let found = |text: &str| {
+        let records = Records::of_signal(&dataset, Keep::Ignore, None).unwrap();
+        records.annotated(&dataset, &expr(text)).map(|records| ids(&records, text))
+    };
+    assert_eq!(found("exists(annotations)").unwrap(), Vec::<String>::new());
+    annotate("quality", 2);
+    annotate("odd-name", 100);
+    assert_eq!(found("annotations.quality.values.snr > 13 and by == 's1'").unwrap(), ["r7"]);
+    assert_eq!(found("annotations.quality.status == 'skipped'").unwrap(), ["r4"]);
+    assert_eq!(found("annotations['odd-name'].values.snr == 300 and annotations.quality.values.snr == 6").unwrap(), ["r3"]);
+    assert_eq!(found("exists(annotations)").unwrap().len(), 10);
+    let error = found("annotations.qualty.values.snr > 13").unwrap_err();
+    assert_eq!(error.code(), sigbank::Code::NotFound);
+    assert!(error.to_string().contains("qualty"), "{error}");
 }

@@ -4,7 +4,7 @@ mod describe;
 mod kept;
 mod look;
 
-pub use describe::described;
+pub use describe::{Described, described};
 
 use super::columns::Texts;
 use super::parallel::parallel;

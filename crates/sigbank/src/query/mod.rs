@@ -19,7 +19,7 @@
 //! | layout | a record | `id` | `split` | keys | fields |
 //! |---|---|---|---|---|---|
 //! | JBOF | an item | its name | | its metadata | its arrays; no axes |
-//! | signal-dataset | a record | its id | | its metadata | its fields; `@sample_rate` of a time axis in seconds |
+//! | signal-dataset | a record | its id | | its metadata; `annotations.SET.values.KEY`, `annotations.SET.status`, as they are now | its fields; `@sample_rate` of a time axis in seconds |
 //! | Sedpack | **a shard**, with all of its examples | its path | its split | its `custom_metadata` | the declared attributes; no axes, no rates |
 //!
 //! Values that examples hold (a key byte, a label) are samples, and are not asked for. [`Records`] searches the two latter, [`jbof::Catalog`] the first,
@@ -68,7 +68,7 @@ mod value;
 
 pub use records::{INDEX_FOLDER, Matched, Records, index_folder};
 pub use row::{Field, Record};
-pub use selected::{Searched, Selected, open, places};
+pub use selected::{Places, Searched, Selected, open, places};
 pub use source::open_source;
 pub use table::{Named, Table, TableBuilder, Unknown};
 
@@ -136,6 +136,26 @@ impl Expr {
             }
         });
         keys.into_iter().collect()
+    }
+
+    /// The keys that it asks for in the object of a key at the top; none of it where it does not ask for that, and no names where for all of it.
+    pub(crate) fn below(&self, top: &str) -> Option<BTreeSet<&str>> {
+        let (mut asked, mut whole, mut keys) = (false, false, BTreeSet::new());
+        self.node.visit(&mut |visited| {
+            if let Visited::Path([Step::Key(key), rest @ ..]) = visited
+                && key == top
+            {
+                asked = true;
+                match rest.first() {
+                    Some(Step::Key(key)) => drop(keys.insert(key.as_str())),
+                    _ => whole = true,
+                }
+            }
+        });
+        if whole {
+            keys.clear();
+        }
+        asked.then_some(keys)
     }
 
     /// Which of `id` and `split`, the record's own, it asks for, sorted.

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout::Source;
 use crate::layout::signal_dataset::{Dataset, Place, RecordMetadata};
 use sigbank_format::model::FieldType;
-use sigbank_format::model::json::Json;
+use sigbank_format::model::json::{Json, write_string};
 use sigbank_format::record::signal::FieldMetadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ use xxhash_rust::xxh3::Xxh3;
 /// The environment variable that names the folder in which indices of signal-datasets are kept.
 pub const INDEX_FOLDER: &str = "SIGBANK_INDEX_DIR";
 const LAYOUT: &str = "signal-dataset";
+/// The key under which annotations are asked for.
+pub(super) const ANNOTATIONS: &str = "annotations";
 /// Datasets of fewer records are read as quickly as an index is.
 const WORTH_IT: u64 = 500;
 /// Indices that nobody has written or used for so long are deleted by whoever writes another one.
@@ -137,6 +139,55 @@ impl Records {
         found.save(&path, key).map_err(|e| e.at(path.display()))?;
         found.index = Some(path.clone());
         Ok((found, path))
+    }
+
+    /// The same with what annotation sets of the dataset say, as they are now, where an expression asks for the key `annotations`: an object by set, each
+    /// with `status`, `detail_status` where there is one, and `values`. Sets are read that are named, or all. Where records have a key of that
+    /// name themselves, it is theirs.
+    ///
+    /// # Errors
+    /// `NotFound` for a set that is not there; those of reading it.
+    pub fn annotated(self, dataset: &Dataset, expr: &Expr) -> Result<Self> {
+        let Some(named) = expr.below(ANNOTATIONS).filter(|_| !self.table.counted_keys().counts.contains_key(ANNOTATIONS)) else {
+            return Ok(self);
+        };
+        let catalog = dataset.annotations()?;
+        let sets: Vec<String> = match named.is_empty() {
+            true => catalog.names().map(str::to_owned).collect(),
+            false => named.into_iter().map(str::to_owned).collect(),
+        };
+        // What each record's object holds so far.
+        let mut said = vec![String::new(); self.table.len()];
+        for set in sets {
+            for row in catalog.open(&set)?.rows() {
+                let row = row?;
+                let Some(out) = usize::try_from(row.source_index).ok().and_then(|at| said.get_mut(at)) else { continue };
+                out.push_str(if out.is_empty() { "" } else { "," });
+                write_string(&set, out);
+                out.push_str(":{\"status\":");
+                write_string(row.status.as_str(), out);
+                if let Some(detail) = &row.detail_status {
+                    out.push_str(",\"detail_status\":");
+                    write_string(detail, out);
+                }
+                out.push_str(",\"values\":");
+                out.push_str(row.values.as_str());
+                out.push('}');
+            }
+        }
+        let table = &self.table;
+        let mut rows = if table.is_described() { TableBuilder::described() } else { TableBuilder::default() };
+        for (row, said) in said.iter().enumerate() {
+            let metadata = table.metadata(row)?;
+            let before = metadata.strip_suffix('}').unwrap_or("{");
+            let comma = if before == "{" || said.is_empty() { "" } else { "," };
+            let text = match said.is_empty() {
+                true => metadata.to_owned(),
+                false => format!("{before}{comma}\"{ANNOTATIONS}\":{{{said}}}}}"),
+            };
+            rows.push_texts(table.id(row), table.split(row)?, &text, table.fields_text(row)?, [0, 0]);
+        }
+        Ok(Self { table: rows.finish(), ..self })
     }
 
     /// The shards of a Sedpack dataset, or the units of any source of whose units metadata are kept.

@@ -54,13 +54,16 @@ pub fn open(address: &str, version: Option<&str>, options: &StorageOptions) -> R
     }
 }
 
+/// Numbers of records, ascending, by split.
+pub type Places = BTreeMap<String, Vec<u64>>;
+
 /// The records of `source` for which an expression holds, ascending in each split, and what is to be warned of: names that no record has, records
 /// that could not be searched. `searched` is the same dataset. Indices are used and kept as `SIGBANK_INDEX` says.
 ///
 /// # Errors
 /// Those of [`Catalog::refresh`], [`Records::of_signal`] and [`super::Table::select`].
-pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(BTreeMap<String, Vec<u64>>, Vec<String>)> {
-    let mut found: BTreeMap<String, Vec<u64>> = source.splits().into_iter().map(|split| (split.name, Vec::new())).collect();
+pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(Places, Vec<String>)> {
+    let mut found: Places = source.splits().into_iter().map(|split| (split.name, Vec::new())).collect();
     let keep = Keep::chosen()?;
     let (records, mut warnings) = match searched {
         Searched::Jbof(dataset) => {
@@ -78,7 +81,10 @@ pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(
             warnings.extend(catalog.unknown(expr)?.iter().map(ToString::to_string));
             (None, warnings)
         }
-        Searched::Signal(dataset) => (Some(Records::of_signal(dataset, keep, index_folder().as_deref())?), Vec::new()),
+        Searched::Signal(dataset) => {
+            let records = Records::of_signal(dataset, keep, index_folder().as_deref())?;
+            (Some(records.annotated(dataset, expr)?), Vec::new())
+        }
         Searched::Sedpack(shards) => (Some(Records::of_units(&**shards)?), Vec::new()),
     };
     if let Some(records) = records {
@@ -135,7 +141,7 @@ impl Selected {
     ///
     /// # Errors
     /// `NotFound` for a split that the source does not have, and for a record past its last.
-    pub fn new(inner: Arc<dyn Source>, mut records: BTreeMap<String, Vec<u64>>) -> Result<Self> {
+    pub fn new(inner: Arc<dyn Source>, mut records: Places) -> Result<Self> {
         let mut splits = Vec::new();
         for Split { name, .. } in inner.splits() {
             let mut ordinals = records.remove(&name).unwrap_or_default();

@@ -29,7 +29,9 @@ pub struct Csv {
 }
 
 /// The rows, and what is to be warned of.
-pub(super) fn rows(text: &[u8], key: Option<&str>, how: &Csv) -> Result<(Vec<Map<String, Value>>, Vec<String>)> {
+type Read = (Vec<Map<String, Value>>, Vec<String>);
+
+pub(super) fn rows(text: &[u8], key: Option<&str>, how: &Csv) -> Result<Read> {
     let separator = how.delimiter.unwrap_or_else(|| separator(text, key));
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(text);
     let told = match separator {

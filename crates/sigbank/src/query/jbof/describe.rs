@@ -9,6 +9,9 @@ use crate::store::exists;
 use sigbank_format::model::json::Json;
 use std::collections::HashMap;
 
+/// Items by their names, each with its arrays.
+pub type Described = Vec<(String, Vec<ArrayDescription>)>;
+
 /// The items of a data set, sorted by name, each with what [`Item::describe`](crate::layout::jbof::Item::describe) gives, where the data set has an
 /// index with fields (`sigbank find PLACE --index`): on a local disk what changed since is looked at anew; in a bucket one listing of all files
 /// tells whether it stands, a request for each thousand of them. None where there is no such index, or (in a bucket) it does not stand any more;
@@ -29,7 +32,7 @@ use std::collections::HashMap;
 /// assert_eq!(described(&dataset)?, Some(vec![("x".to_owned(), vec![])]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn described(dataset: &Dataset) -> Result<Option<Vec<(String, Vec<ArrayDescription>)>>> {
+pub fn described(dataset: &Dataset) -> Result<Option<Described>> {
     if Keep::chosen()? == Keep::Ignore || !exists(&**dataset.store(), &kept::index()?)? {
         return Ok(None);
     }
