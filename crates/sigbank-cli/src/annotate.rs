@@ -1,16 +1,18 @@
 //! `sigbank annotate`.
 
 mod csv;
+mod file;
 
 use crate::version::Version;
 use crate::{Failure, publish, text};
+use file::{Lines, Spot};
 use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::layout::signal_dataset::{AnnotationOptions, AnnotationRow, AnnotationStatus, Dataset, publish_annotations};
-use sigbank_format::model::json::{Json, Limits};
+use sigbank_format::model::json::Json;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Annotate the records of a signal-dataset from a JSON-lines or CSV file
 ///
@@ -42,19 +44,29 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let dataset = args.version.dataset(&args.dataset)?;
-    let rows = read(&args.file)?;
-    let count = rows.len() as u64;
     let at = |e: Error, line: u64| e.within(format!("line {line}")).at(args.file.display());
-    let ids = if rows.iter().any(|row| row.id.is_some()) { ordinals(&dataset)? } else { BTreeMap::new() };
-    let mut by_ordinal: BTreeMap<u64, Row> = BTreeMap::new();
-    for row in rows {
-        let line = row.line;
-        let ordinal = place(&row, &ids, &dataset).map_err(|e| at(e, line))?;
-        if let Some(before) = by_ordinal.insert(ordinal, row) {
-            let what = format!("it is of record {ordinal}, and so is line {}", before.line);
-            return Err(at(Error::invalid(what).remedy("annotate each record once"), line).into());
+    let mut lines = Lines::open(&args.file)?;
+    // Of each line no more is kept than where it stands.
+    let (mut spots, mut ids): (Vec<(u64, Spot)>, Option<BTreeMap<String, Option<u64>>>) = (Vec::new(), None);
+    while let Some((spot, row)) = lines.next()? {
+        if row.index.is_none() && row.id.is_some() && ids.is_none() {
+            ids = Some(ordinals(&dataset)?);
         }
+        let ordinal = place(&row, ids.as_ref(), &dataset).map_err(|e| at(e, spot.line))?;
+        spots.push((ordinal, spot));
     }
+    drop(ids);
+    spots.sort_unstable_by_key(|(ordinal, spot)| (*ordinal, spot.line));
+    let twice = spots.windows(2).filter_map(|pair| match pair {
+        [(a, before), (b, spot)] if a == b => Some((spot.line, *b, before.line)),
+        _ => None,
+    });
+    if let Some((line, ordinal, before)) = twice.min() {
+        let what = format!("it is of record {ordinal}, and so is line {before}");
+        return Err(at(Error::invalid(what).remedy("annotate each record once"), line).into());
+    }
+    let count = spots.len() as u64;
+    let mut spots = spots.into_iter().peekable();
     let options = AnnotationOptions {
         publication_id: args.publication_id.clone(),
         metadata: publish::metadata(&args.metadata)?,
@@ -68,7 +80,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     });
     let rows = records.map(|record| {
         let id = record?.id;
-        let row = match by_ordinal.remove(&ordinal) {
+        let spot = spots.next_if(|(of, _)| *of == ordinal);
+        let row = match spot.map(|(_, spot)| lines.again(spot)).transpose()? {
             None => AnnotationRow::new(id, ordinal, AnnotationStatus::Skipped),
             Some(row) if row.id.as_ref().is_some_and(|given| *given != id) => {
                 let what = format!("record {ordinal} is '{id}', not '{}'", row.id.unwrap_or_default());
@@ -125,46 +138,16 @@ fn ordinals(dataset: &Dataset) -> Result<BTreeMap<String, Option<u64>>, Error> {
 }
 
 /// Which record a line is of.
-fn place(row: &Row, ids: &BTreeMap<String, Option<u64>>, dataset: &Dataset) -> Result<u64, Error> {
+fn place(row: &Row, ids: Option<&BTreeMap<String, Option<u64>>>, dataset: &Dataset) -> Result<u64, Error> {
     match (row.index, &row.id) {
         (Some(index), _) if index < dataset.len() => Ok(index),
         (Some(index), _) => Err(Error::not_found(format!("there is no record {index}: the dataset has {}", dataset.len()))),
-        (None, Some(id)) => match ids.get(id) {
+        (None, Some(id)) => match ids.and_then(|ids| ids.get(id)) {
             Some(Some(ordinal)) => Ok(*ordinal),
             Some(None) => Err(Error::invalid(format!("several records have the id '{id}'")).remedy("name them by index")),
             None => Err(Error::not_found(format!("there is no record '{id}'")).remedy("see: sigbank ls")),
         },
         (None, None) => Err(Error::invalid("neither 'id' nor 'index' tells which record it is of")),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<Row>, Error> {
-    let located = |e: Error| e.at(path.display());
-    let ending = path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let is_csv = match ending.as_str() {
-        "csv" => true,
-        "jsonl" | "ndjson" | "json" => false,
-        _ => return Err(located(Error::invalid("what the file holds is not told by its ending: .jsonl or .csv is expected"))),
-    };
-    let text = std::fs::read(path).map_err(|e| located(e.into()))?;
-    let text = String::from_utf8(text).map_err(|e| {
-        let place = e.utf8_error().valid_up_to();
-        located(Error::invalid(format!("the text is not UTF-8: the byte at {place} cannot be")).remedy("save it as UTF-8"))
-    })?;
-    let text = text.trim_start_matches('\u{feff}');
-    let on = |line: u64, row: Result<Row, Error>| row.map_err(|e| located(e.within(format!("line {line}"))));
-    if is_csv {
-        let rows = csv::records(text).map_err(located)?.into_iter();
-        return rows.map(|(line, members)| on(line, row(line, members, true))).collect();
-    }
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(line, text)| on(line, object(text).and_then(|members| row(line, members, false)))).collect()
-}
-
-fn object(line: &str) -> Result<Map<String, Value>, Error> {
-    match Json::parse(line.as_bytes(), &Limits::default())?.to_value()? {
-        Value::Object(members) => Ok(members),
-        other => Err(Error::invalid(format!("{other} is no object, which each line is"))),
     }
 }
 

@@ -100,7 +100,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             _ => (text::some(verified.units, "shard"), text::some(verified.records, "example")),
         };
         let further = if others == 0 { String::new() } else { format!(", {}", text::some(others, "further version")) };
-        let what = if source.layout() == jbof::LAYOUT { " (of all files; cp and sync tell that of the metadata document)" } else { "" };
+        let what =
+            if source.layout() == jbof::LAYOUT { " (of all files; cp and sync tell that of the metadata document)" } else { "" };
         let said = if ok { "ok" } else { "whole, but not all of it is found" };
         writeln!(out, "{said}: {shards}, {records}{further}, {} verified; root {root}{what}", text::bytes(verified.bytes))?;
         crate::uncommitted::print(&lost, &args.dataset, out)?;

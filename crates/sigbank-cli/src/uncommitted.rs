@@ -15,7 +15,9 @@ pub(crate) fn print(found: &[Uncommitted], dataset: &str, out: &mut dyn Write) -
         let todo = match what.commit {
             Commit::Deleted => format!("put it back: sigbank check {dataset} --repair"),
             Commit::Replaced => "publish it again under another name, or give it up: sigbank gc --uncommitted".into(),
-            Commit::Unknown => "publish it again as it was, which uses what is there, or give it up: sigbank gc --uncommitted".into(),
+            Commit::Unknown => {
+                "publish it again as it was, which uses what is there, or give it up: sigbank gc --uncommitted".into()
+            }
         };
         text::line(out, format_args!("note: {what} ({todo})"))?;
     }
@@ -54,7 +56,9 @@ pub(crate) fn repair(args: &Args, store: &Arc<dyn Store>, out: &mut dyn Write) -
     match (args.json, sure) {
         (true, _) => writeln!(out, "{}", json!({"ok": ok, "repaired": sure, "uncommitted": as_json(&found)}))?,
         (_, true) => writeln!(out, "put back {told}; see what else is wrong: sigbank check {}", args.dataset)?,
-        _ if ok => writeln!(out, "no commit to put back; what is damaged is restored from a copy only: sigbank check {}", args.dataset)?,
+        _ if ok => {
+            writeln!(out, "no commit to put back; what is damaged is restored from a copy only: sigbank check {}", args.dataset)?
+        }
         _ => writeln!(out, "{told} to put back")?,
     }
     if ok { Ok(()) } else { Err(Failure::Todo) }

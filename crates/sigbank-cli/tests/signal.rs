@@ -228,7 +228,7 @@ fn a_repair_is_not_offered_where_nothing_can_be_built_anew() {
     let bench = Bench::new();
     bench.write("a.wav", wav(&samples(1, 500), 1, 8000));
     published(&bench, &[]);
-    bench.run(&["check", "out", "--repair", "--yes"]).refused(&["signal-dataset's snapshot never changes", "--repair"]);
+    assert!(bench.run(&["check", "out", "--repair", "--yes"]).out.starts_with("no commit to put back"));
     let mut folders = vec![bench.path("out/objects")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {

@@ -145,3 +145,31 @@ fn info_tells_what_records_have_in_common() {
         said.err
     );
 }
+
+/// Lines in any order, of a text with a byte order mark, and cells with line feeds.
+#[test]
+fn lines_are_found_again_wherever_they_stand() {
+    let bench = Bench::new();
+    for name in ["a", "b", "c"] {
+        bench.write(&format!("{name}.wav"), wav(&samples(1, 100), 1, 1000));
+    }
+    assert_eq!(bench.run(&["publish", "in", "out"]).code, 0);
+    std::fs::write(bench.path("t.csv"), "\u{feff}\nid,note\r\nc,\"last, \"\"é\"\"\r\nof all\"\r\n\r\na,first\n").unwrap();
+    assert_eq!(bench.run(&["annotate", "out", "csv", "t.csv"]).code, 0);
+    std::fs::write(bench.path("t.jsonl"), "\u{feff}{\"index\":2,\"note\":\"é\"}\n\n  \r\n{\"id\":\"a\",\"note\":1}").unwrap();
+    assert_eq!(bench.run(&["annotate", "out", "lines", "t.jsonl"]).code, 0);
+    let note = |set: &str, record: &str| {
+        bench.run(&["show", "out", record, "--json"]).json()["annotations"][set]["values"]["note"].clone()
+    };
+    assert_eq!((note("csv", "0"), note("csv", "2")), ("first".into(), "last, \"é\"\r\nof all".into()));
+    assert_eq!((note("lines", "0"), note("lines", "2")), (1.into(), "é".into()));
+    for (text, expected) in [
+        ("id,note\na,1\nb,\"x\ny\"\na,2\n", "line 5: it is of record 0, and so is line 2"),
+        ("id,note\na,1\nb,\"x\ny", "line 3: a quoted cell does not end"),
+        ("id,note\na,1\n\nb,1,2\n", "line 4: 3 cells, where 2 columns are named"),
+        ("\n\n", "the file is empty"),
+    ] {
+        std::fs::write(bench.path("wrong.csv"), text).unwrap();
+        bench.run(&["annotate", "out", "wrong", "wrong.csv"]).refused(&["wrong.csv", expected]);
+    }
+}

@@ -110,3 +110,39 @@ fn mounted_buckets_are_what_the_environment_says() {
     // Elsewhere, and without the variable, it is a folder like others.
     done(bench.run(&["annotate", "mnt/out", "labels", "l.csv"]));
 }
+
+/// Six processes that append, and six that annotate, all at once: each of them lands.
+#[test]
+fn who_loses_against_others_comes_behind_them() {
+    let bench = bench();
+    for n in 0..6 {
+        bench.write(&format!("../add{n}/n{n}.wav"), wav(&samples(n + 5, 100), 1, 1000));
+        std::fs::write(bench.path(&format!("{n}.csv")), "index,label\n0,x\n").unwrap();
+    }
+    let all_at_once = |args: &dyn Fn(usize) -> Vec<String>| {
+        let start = |n| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sigbank"));
+            command.args(args(n)).current_dir(bench.path(""));
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let running: Vec<_> = (0..6).map(start).collect();
+        for process in running {
+            let ended = process.wait_with_output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+    };
+    let words = |text: String| text.split(' ').map(String::from).collect();
+    all_at_once(&|n| words(format!("publish add{n} out --as-version add-{n} --append")));
+    all_at_once(&|n| words(format!("annotate out set-{n} {n}.csv")));
+    let told = done(bench.run(&["snapshots", "out", "--json"])).json();
+    let versions = told["versions"].as_array().unwrap();
+    let records: Vec<u64> = versions.iter().map(|version| version["records"].as_u64().unwrap()).collect();
+    assert_eq!(records, [2, 2, 3, 4, 5, 6, 7, 8]);
+    let told = done(bench.run(&["info", "out", "--json"])).json();
+    assert_eq!(told["annotations"].as_array().unwrap().len(), 6);
+    // What the losers wrote in vain is no more than garbage.
+    let said = done(bench.run(&["check", "out"]));
+    assert!(said.out.starts_with("ok: ") && !said.out.contains("note"), "{}", said.out);
+    // Records that another one brought meanwhile are not taken twice.
+    bench.run(&["publish", "add0", "out", "--as-version", "again", "--append"]).refused(&["a record 'n0' already"]);
+}

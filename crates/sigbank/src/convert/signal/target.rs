@@ -5,7 +5,7 @@ use crate::convert::destination::{Destination, address, vacant};
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
-    Dataset, Elsewhere, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, publish,
+    Dataset, Elsewhere, Options, Publication, PublishedShard, ROOT, VersionPublication, Which, is_mounted, jitter, publish,
     publish_version,
 };
 use crate::layout::{Layout, detect};
@@ -14,6 +14,9 @@ use sigbank_format::model::json::Json;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+
+/// So often others may append first.
+const LOST: u32 = 64;
 
 /// Publishing as a further version.
 ///
@@ -93,7 +96,7 @@ pub(in crate::convert) fn put(
         });
     };
     let first = there(dest)?;
-    let newest = first.version(&Which::Latest)?;
+    let mut newest = first.version(&Which::Latest)?;
     match first.version(&Which::Name(version.name.clone())) {
         Err(e) if e.code() == Code::NotFound => {}
         Err(e) => return Err(e),
@@ -103,22 +106,32 @@ pub(in crate::convert) fn put(
                 .remedy("choose another name; see which there are: sigbank snapshots"));
         }
     }
-    if version.append {
-        not_there(&newest, ids)?;
-    }
-    let publication = VersionPublication {
+    let publication = |newest: &Dataset| VersionPublication {
         base: version.append.then_some(Which::Latest),
-        metadata: Some(metadata).filter(|metadata| *metadata != Json::EMPTY),
+        metadata: Some(metadata.clone()).filter(|metadata| *metadata != Json::EMPTY),
         // What was compared with the base is right for that base alone.
         follows: Some(Which::Digest(newest.root_digest().to_string())),
         ..VersionPublication::new(version.name.as_str())
     };
-    publication.check()?;
+    publication(&newest).check()?;
+    let mine = if version.append { not_there(&newest, ids)? } else { Vec::new() };
     let shards = write(&**first.store(), &format!("{}/", version.name)).map_err(|e| match e.code() {
         Code::AlreadyExists => e.remedy("an interrupted run published other records under this name: choose another"),
         _ => e,
     })?;
-    Ok(Put::new(&publish_version(first.store(), &shards, &publication, &options(dest))?, &shards))
+    let mut attempt = 0;
+    loop {
+        match publish_version(first.store(), &shards, &publication(&newest), &options(dest)) {
+            // Others append too: behind them, unless they hold some of these records.
+            Err(e) if e.code() == Code::Conflict && version.append && attempt < LOST => {
+                std::thread::sleep(jitter(attempt));
+                attempt += 1;
+                newest = first.version(&Which::Latest)?;
+                not_there(&newest, mine.iter().cloned().map(Ok))?;
+            }
+            published => return Ok(Put::new(&published?, &shards)),
+        }
+    }
 }
 
 /// Publishes to an address, in place and root last; where that is interrupted, what was written stays, and is taken over by the same
@@ -176,8 +189,9 @@ fn there(dest: &Destination) -> Result<Dataset> {
     })
 }
 
-/// Whether a version has none of these ids.
-fn not_there(base: &Dataset, ids: impl Iterator<Item = Result<String>>) -> Result<()> {
+/// These ids, of which a version has none.
+fn not_there(base: &Dataset, ids: impl Iterator<Item = Result<String>>) -> Result<Vec<String>> {
+    let mut mine = Vec::new();
     let mut there = HashSet::new();
     for batch in base.metadata_batches(0..base.len()) {
         there.extend(batch?.into_iter().map(|record| record.id));
@@ -189,6 +203,7 @@ fn not_there(base: &Dataset, ids: impl Iterator<Item = Result<String>>) -> Resul
                 .at(base.location())
                 .remedy("append new records only, or publish without --append"));
         }
+        mine.push(id);
     }
-    Ok(())
+    Ok(mine)
 }

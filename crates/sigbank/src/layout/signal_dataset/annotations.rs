@@ -429,13 +429,23 @@ fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<S
     let inner = dataset.inner();
     let (store, limits) = (&inner.objects.store, &inner.options.control);
     let path = catalog_path(dataset.version_number())?;
-    let (bytes, version) = match store.get_versioned(&path) {
-        Err(e) if e.code() == Code::NotFound => return Ok((None, None, Revision::default())),
-        pointer => pointer?,
-    };
-    let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;
-    let revision = revision(&**store, &pointer.revision, limits)?;
-    Ok((Some(version), Some(pointer.revision.to_string()), revision))
+    let mut before = None;
+    loop {
+        let (bytes, version) = match store.get_versioned(&path) {
+            Err(e) if e.code() == Code::NotFound => return Ok((None, None, Revision::default())),
+            pointer => pointer?,
+        };
+        let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;
+        match revision(&**store, &pointer.revision, limits) {
+            // It was swung in between, and a gc deleted what it pointed to.
+            Err(e) if e.code() == Code::NotFound && before.as_ref() != Some(&bytes) => before = Some(bytes),
+            Err(e) if e.code() == Code::NotFound => {
+                let e = e.within("the annotation catalog points to this revision, and it is not there");
+                return Err(e.remedy("restore it from a copy of the dataset (sigbank sync from it does)"));
+            }
+            revision => return Ok((Some(version), Some(pointer.revision.to_string()), revision?)),
+        }
+    }
 }
 
 /// A revision, compared with its name, which is its digest.

@@ -95,6 +95,7 @@ pub use guard::CopyGuard;
 pub(crate) use guard::is_note;
 pub use mounts::{is_mounted, local_store};
 pub use objects::Elsewhere;
+pub(crate) use objects::jitter;
 pub use publish::{Publication, publish};
 pub use read::{Stored, StoredRecord};
 pub use shard_write::{PublishedShard, Record, write_shard};

@@ -5,7 +5,7 @@ use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot};
 use super::guard::{Guard, renew};
-use super::objects::{Objects, collision, create, document};
+use super::objects::{Objects, collision, create, document, gone};
 use super::shard_write::PublishedShard;
 use super::shards::open_shard;
 use super::{Options, verify};
@@ -219,7 +219,7 @@ pub(super) fn create_last(
 ) -> Result<()> {
     let flushes = options.durable && store.capabilities().flush;
     if flushes {
-        store.flush(flush)?;
+        store.flush(flush).map_err(gone)?;
     }
     guard.before(store, flush)?;
     create(store, path, bytes)?;

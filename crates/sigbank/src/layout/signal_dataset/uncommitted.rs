@@ -117,22 +117,22 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
     {
         named.insert(root.snapshot.path.as_str().to_owned());
     }
-    let mut numbers = vec![0];
+    let mut called = HashSet::new();
     let mut revisions: BTreeMap<u64, Vec<RelPath>> = BTreeMap::new();
     for path in documents.iter().chain(&listed("annotations/catalogs")?) {
         if let Some(number) = annotations::home_of_revision(path) {
             revisions.entry(number).or_default().push(path.clone());
         } else if let Some(number) = versions::number(path).filter(|_| path.components().count() == 3) {
-            numbers.push(number);
             if let Ok(version) = document(&**store, path, limits).and_then(|bytes| Version::parse(&bytes, limits, number)) {
                 named.insert(version.snapshot.path.as_str().to_owned());
+                called.insert(version.name);
             }
         }
     }
     let there = |path: &RelPath| exists(&**store, path);
     let mut found = Vec::new();
     for path in snapshots.iter().filter(|path| path.file_name() == "snapshot.json" && !named.contains(path.as_str())) {
-        if let Some((what, _)) = whole_snapshot(&objects, limits, path, &there)? {
+        if let Some((what, _)) = whole_snapshot(&objects, limits, path, &there, &called)? {
             found.push(what);
         }
     }
@@ -198,15 +198,23 @@ fn names(store: &dyn Store, folder: &str) -> Result<Vec<RelPath>> {
 /// Whether an object is there.
 type There<'a> = dyn Fn(&RelPath) -> Result<bool> + 'a;
 
-/// A snapshot that no commit names, and the objects below the root that are its own or others' too; none where something of it is missing or
+/// A snapshot that no commit names, where `names` are those of the versions that there are, and the objects below the root that are its own or others' too; none where something of it is missing or
 /// cannot be read.
 pub(super) fn whole_snapshot(
     objects: &Objects,
     limits: &Limits,
     path: &RelPath,
     there: &There<'_>,
+    names: &HashSet<String>,
 ) -> Result<Option<(Uncommitted, Vec<RelPath>)>> {
     let store = &*objects.store;
+    let copy = copy_path(path.as_str())?;
+    let copied = copied(store, &copy, limits).filter(|version| version.snapshot.path.as_str() == path.as_str());
+    // A try that met another version: the next one had another base, and with it another snapshot, under the same name.
+    let name = path.components().nth(1).and_then(|id| id.rsplit_once('-')).map(|(name, _)| name);
+    if copied.is_none() && name.is_some_and(|name| names.contains(name)) {
+        return Ok(None);
+    }
     let Ok(snapshot) = document(store, path, limits).and_then(|bytes| Snapshot::parse(&bytes, limits)) else { return Ok(None) };
     let mut all = vec![path.clone()];
     for page in &snapshot.manifests {
@@ -221,7 +229,6 @@ pub(super) fn whole_snapshot(
             all.push(path.clone());
         }
     }
-    let copy = copy_path(path.as_str())?;
     let mut what = Uncommitted {
         document: path.clone(),
         belongs: None,
@@ -230,7 +237,7 @@ pub(super) fn whole_snapshot(
         records: snapshot.record_count,
         sets: Vec::new(),
     };
-    if let Some(version) = copied(store, &copy, limits).filter(|version| version.snapshot.path.as_str() == path.as_str()) {
+    if let Some(version) = copied {
         all.push(copy);
         let belongs = versions::path(version.number)?;
         what.commit = if exists(store, &belongs)? { Commit::Replaced } else { Commit::Deleted };

@@ -4,7 +4,7 @@ use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::Reference;
 use super::super::guard::{Guard, renew};
-use super::super::objects::{Objects, collision, create, document, gone};
+use super::super::objects::{Objects, collision, create, document, gone, jitter};
 use super::super::spool::Spool;
 use super::super::verify;
 use super::super::{Options, container};
@@ -41,7 +41,7 @@ pub struct AnnotationOptions {
 
 impl Default for AnnotationOptions {
     fn default() -> Self {
-        Self { records_per_shard: 10_000, catalog_retry_limit: 8, publication_id: None, metadata: Json::EMPTY }
+        Self { records_per_shard: 10_000, catalog_retry_limit: 64, publication_id: None, metadata: Json::EMPTY }
     }
 }
 
@@ -386,7 +386,7 @@ fn write_rows<I: Iterator<Item = Result<AnnotationRow>>>(
 
 fn flush(dataset: &Dataset, paths: &[RelPath]) -> Result<()> {
     let Options { durable, .. } = dataset.options();
-    if *durable && dataset.store().capabilities().flush { dataset.store().flush(paths) } else { Ok(()) }
+    if *durable && dataset.store().capabilities().flush { dataset.store().flush(paths).map_err(gone) } else { Ok(()) }
 }
 
 /// Writes the set's root and has the catalog name it.
@@ -468,7 +468,7 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, 
                 return guard.after(store, &named);
             }
             Err(e) if matches!(e.code(), Code::Conflict | Code::AlreadyExists) => {
-                std::thread::sleep(std::time::Duration::from_millis(u64::from(attempt) * 5));
+                std::thread::sleep(jitter(attempt));
             }
             Err(e) => return Err(e),
         }

@@ -22,7 +22,7 @@ pub(super) fn complete(
     let there = |path: &RelPath| Ok(left.contains_key(path));
     let (mut found, mut names) = (Vec::new(), HashSet::new());
     for snapshot in of_kind(left, OrphanKind::Snapshot) {
-        if let Some((what, all)) = whole_snapshot(objects, limits, &snapshot, &there)? {
+        if let Some((what, all)) = whole_snapshot(objects, limits, &snapshot, &there, &reach.names)? {
             found.push(what);
             names.extend(all);
         }

@@ -20,11 +20,13 @@ pub(super) struct Reach<'a> {
     limits: &'a Limits,
     /// Documents that were followed.
     seen: HashSet<RelPath>,
+    /// Names of versions that were reached.
+    pub(super) names: HashSet<String>,
 }
 
 impl<'a> Reach<'a> {
     pub(super) fn new(objects: &'a Objects, limits: &'a Limits) -> Self {
-        Self { objects, limits, seen: HashSet::new() }
+        Self { objects, limits, seen: HashSet::new(), names: HashSet::new() }
     }
 
     /// What `root.json` leads to; whether there is one.
@@ -43,6 +45,7 @@ impl<'a> Reach<'a> {
         let bytes = document(&*self.objects.store, path, self.limits)?;
         let number = versions::number(path).unwrap_or_default();
         let version = Version::parse(&bytes, self.limits, number).map_err(|e| e.at(self.objects.store.locate(path)))?;
+        self.names.insert(version.name);
         self.snapshot(&version.snapshot, mark)
     }
 

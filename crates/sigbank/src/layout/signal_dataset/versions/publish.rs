@@ -4,7 +4,7 @@ use super::super::dataset::Dataset;
 use super::super::digest::Digest;
 use super::super::documents::{PageRef, Place, Reference, Shard};
 use super::super::guard::Guard;
-use super::super::objects::{Objects, collision, document};
+use super::super::objects::{Objects, collision, document, jitter};
 use super::super::publish::{WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
 use super::super::uncommitted::keep_copy;
 use super::super::{Options, PublishedShard};
@@ -16,6 +16,9 @@ use sigbank_format::model::json::Json;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
+
+/// So often another version may be published first.
+const LOST: u32 = 64;
 
 /// What a further version is to be called, and what of an earlier one it holds.
 ///
@@ -106,6 +109,7 @@ pub fn publish_version(
             record_indices: None,
         });
     }
+    let mut attempt = 0;
     loop {
         let versions = first.versions()?;
         let Some(newest) = versions.last() else { return Err(Error::not_found("there is no version")) };
@@ -136,9 +140,11 @@ pub fn publish_version(
                 let there = first.numbered(number)?;
                 // The same publication run twice at once: once is enough.
                 let same = there.name == publication.name;
-                if !same && (!publication.rebase || publication.follows.is_some()) {
+                if !same && (!publication.rebase || publication.follows.is_some() || attempt >= LOST) {
                     return Err(conflict(&first, newest, &there));
                 }
+                std::thread::sleep(jitter(attempt));
+                attempt += 1;
             }
             Err(e) => return Err(e),
         }
