@@ -217,7 +217,11 @@ impl JbofDataset {
 
     /// The names of an item's arrays, sorted.
     fn array_names(&self, py: Python<'_>, item: &str) -> PyResult<Vec<String>> {
-        self.with_item(py, item, |item| item.array_names())
+        self.run(py, |core| {
+            let names = core.item_unseen(item)?.array_names()?;
+            // An item that has arrays is there.
+            if names.is_empty() { core.item(item)?.array_names() } else { Ok(names) }
+        })
     }
     /// Whether an item has an array of this name.
     fn has_array(&self, py: Python<'_>, item: &str, name: &str) -> PyResult<bool> {
@@ -278,10 +282,7 @@ impl JbofDataset {
     }
     /// What changes when an array is replaced: None where it is not there, or where that cannot be told cheaply.
     fn array_stamp(&self, item: &str, name: &str) -> Option<(u64, i64, i64)> {
-        use std::os::unix::fs::MetadataExt;
-        let document = self.core.local_root()?.join(item).join(format!("{name}.json"));
-        let found = std::fs::metadata(document).ok()?;
-        Some((found.ino(), found.mtime(), found.mtime_nsec()))
+        self.core.item_unseen(item).ok()?.array_stamp(name)
     }
 }
 

@@ -9,12 +9,12 @@ use crate::store::{DirEntry, ReadAt, StoreFile};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use rustix::fs::{FileType, Mode, OFlags};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sigbank_format::array::{self, ArrayReader, Encoded, Format, Options, mat};
 use sigbank_format::model::json::Json;
 use sigbank_format::model::{Array, ByteOrder, DType};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The ending of an array's document.
 const DOCUMENT: &str = ".json";
@@ -99,6 +99,23 @@ impl Item {
             Err(_) => Ok(false),
         }
     }
+    /// What changes when the array of this name is replaced: its document's inode, and when that was changed, in seconds and nanoseconds. None where it is
+    /// not there, or the data set is on no local disk.
+    ///
+    /// ```
+    /// use sigbank::layout::jbof::{ArrayFile, Creation, Dataset};
+    /// use sigbank::format::model::json::Json;
+    /// let dir = tempfile::tempdir()?;
+    /// let item = Dataset::create(&dir.path().join("a"), &Creation::default())?.add_item(Some("i"), &Json::EMPTY)?;
+    /// item.add_array("x", &ArrayFile::new("npy", &[b""]), &Json::EMPTY)?;
+    /// assert!(item.array_stamp("x").is_some() && item.array_stamp("x") == item.array_stamp("x") && item.array_stamp("y").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn array_stamp(&self, name: &str) -> Option<(u64, i64, i64)> {
+        let path = format!("{}/{name}{DOCUMENT}", self.name);
+        let found = rustix::fs::statat(self.inner.dir.as_ref()?, path, rustix::fs::AtFlags::empty()).ok()?;
+        Some((found.st_ino, found.st_mtime, found.st_mtime_nsec.try_into().unwrap_or(0)))
+    }
     /// The array of this name.
     ///
     /// # Errors
@@ -128,7 +145,8 @@ impl Item {
             item: self.name.clone(),
             name: name.to_owned(),
             path: self.dir()?.join(&file)?,
-            metadata: Json::from_value(&Value::Object(document))?,
+            document,
+            metadata: OnceLock::new(),
         })
     }
 
@@ -288,7 +306,9 @@ pub struct ArrayEntry {
     item: String,
     name: String,
     path: RelPath,
-    metadata: Json,
+    /// The document without the layout's own keys, and what [`ArrayEntry::metadata`] makes of it, once.
+    document: Map<String, Value>,
+    metadata: OnceLock<Json>,
     text: Bytes,
     kept: Option<Kept>,
 }
@@ -300,7 +320,8 @@ impl ArrayEntry {
     }
     /// Its metadata, an object.
     pub fn metadata(&self) -> &Json {
-        &self.metadata
+        // What was read from JSON is JSON.
+        self.metadata.get_or_init(|| Json::from_value(&Value::Object(self.document.clone())).unwrap_or(Json::EMPTY))
     }
     /// Its document as it stands, with the layout's own keys: Python's JSON has numbers (NaN, infinities) that JSON has not.
     pub fn document_text(&self) -> &Bytes {

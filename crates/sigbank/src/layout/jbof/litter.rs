@@ -22,7 +22,8 @@ pub(super) fn beside(path: &Path) -> Result<PathBuf> {
 
 fn prefix(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    Some(format!(".{}.", name.get(..name.floor_char_boundary(LONGEST))?))
+    let end = (0..=LONGEST.min(name.len())).rev().find(|&at| name.is_char_boundary(at))?;
+    Some(format!(".{}.", name.get(..end)?))
 }
 
 /// Shows that somebody is at a folder or file, until it is dropped; under whatever name.
