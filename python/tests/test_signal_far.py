@@ -125,6 +125,20 @@ def test_info_tells_of_how_many_records_the_fields_are(s3_server: dict[str, str]
     assert (told["schema_of"], told["value_bytes"]) == (None, 138 * 24 + 2 * 40)
 
 
+def test_settings_reach_the_objects_of_a_local_view(tmp_path: Path, s3_server: dict[str, str], s3_proxy: Control) -> None:
+    options = {"endpoint": s3_proxy.endpoint, **KEYS}
+    dataset = ours.open(_dataset(s3_server, 3), storage_options=options)
+    dataset.select([4, 1]).publish(tmp_path / "view", dataset_id="v", snapshot_id="v1")
+    s3_proxy.set()
+    view = sigbank.open(tmp_path / "view", storage_options=options)
+    np.testing.assert_array_equal(view[0]["x"][0], [4, 4])
+    assert [batch["x"].shape for batch in view.batches("all", 2)] == [(2, 3, 2)] and s3_proxy.log()["count"] > 0
+    assert sigbank.open(tmp_path / "view", storage_options=options).by_id("r1")["x"][0, 0] == 1
+    settings = [part for key, value in options.items() for part in ("--storage-option", f"{key}={value}")]
+    said = subprocess.run([PROGRAM, "info", str(tmp_path / "view"), *settings], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0 and "x float32[3, 2] (t, c)" in said.stdout, said.stderr
+
+
 def test_copies_know_mounted_buckets(tmp_path: Path) -> None:
     shard = ours.write_shard([_record(i) for i in range(3)], tmp_path / "d", work_id="w")
     dataset = ours.publish(tmp_path / "d", [shard], dataset_id="d", snapshot_id="s")

@@ -6,11 +6,13 @@ use sigbank::Code;
 use sigbank::format::record::signal::{FieldMetadata, RecordMetadata};
 use sigbank::layout::Source;
 use sigbank::layout::signal_dataset::{
-    AnnotationOptions, Dataset, Publication, PublishedShard, Record, SignalSource, publish, publish_annotations, write_shard,
+    AnnotationOptions, Dataset, Elsewhere, Options as SignalOptions, Publication, PublishedShard, Record, SignalSource, publish,
+    publish_annotations, write_shard,
 };
-use sigbank::loader::{Column, Loader, Options};
-use sigbank::store::Store;
+use sigbank::loader::{Column, Loader, Options, Shuffle};
 use sigbank::store::bucket::BucketStore;
+use sigbank::store::{LocalStore, Store};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A bucket with a dataset of so many records, and nothing counted yet.
@@ -109,8 +111,12 @@ fn of_three(middle: impl Fn(u64) -> Record) -> (BucketStore, SignalSource) {
 
 /// What batches of a source hold of `x`: fixed rows, or values with their types; or the error.
 fn loaded(source: Arc<dyn Source>) -> sigbank::Result<(u64, u64)> {
+    loaded_by(source, Options { ragged: true, ..Options::new("all", 4) })
+}
+
+fn loaded_by(source: Arc<dyn Source>, options: Options) -> sigbank::Result<(u64, u64)> {
     let (mut fixed, mut stored) = (0, 0);
-    for batch in Loader::new(source, Options { ragged: true, ..Options::new("all", 4) })? {
+    for batch in Loader::new(source, options)? {
         let batch = batch?;
         match batch.columns.last().unwrap() {
             Column::Fixed(_) => fixed += batch.rows as u64,
@@ -159,5 +165,31 @@ fn records_that_differ_are_told_by_name_and_then_all_are_looked_at() {
         bucket.take();
         source.exact(true).unwrap().unwrap();
         assert_eq!(bucket.take().get, 0);
+    }
+}
+
+#[test]
+fn batches_are_read_in_large_pieces_wherever_the_records_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = |root: &Path| -> Arc<dyn Store> { Arc::new(LocalStore::create(root).unwrap()) };
+    let store = local(&dir.path().join("far"));
+    dataset(&store, 4000, 1000, &options());
+    let (bucket, everything) = (BucketStore::new(store, 1 << 20), BucketStore::new(local(Path::new("/")), 1 << 20));
+    let of_all = Dataset::open_store(Arc::new(bucket.clone()), options()).unwrap();
+    // A view in a store that is near, of objects that are not.
+    let (near, reached) = (memory(), everything.clone());
+    let reaching = SignalOptions { elsewhere: Elsewhere::new(move |_| Ok(Arc::new(reached.clone()))), ..options() };
+    let all = of_all.select((0..4000).collect()).unwrap();
+    let view = all.publish(&near, &Publication::new("view", "v1"), &reaching).unwrap();
+    for (dataset, counted) in [(of_all, bucket), (view, everything)] {
+        let source = Arc::new(dataset.source().unwrap());
+        assert_eq!((source.round_trip(), source.exact(true).unwrap().is_none()), (1 << 20, true));
+        for shuffle in [Shuffle::None, Shuffle::Buffer(500)] {
+            counted.take();
+            let (fixed, _) = loaded_by(source.clone(), Options { shuffle, ..Options::new("all", 64) }).unwrap();
+            let asked = counted.take();
+            // For each shard its end, where it is not open, and its records in one piece.
+            assert!(fixed == 4000 && (4..=4 + 4 + 1).contains(&asked.get), "{asked:?}");
+        }
     }
 }

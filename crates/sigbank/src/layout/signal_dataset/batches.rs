@@ -77,7 +77,7 @@ impl<T: Stored> Batches<T> {
             Ordinals::Range(range) => Ordinals::Range(range.start.min(dataset.len())..range.end.min(dataset.len())),
             list => list,
         };
-        let afar = dataset.store().capabilities().round_trip > 0;
+        let afar = dataset.round_trip() > 0;
         let threads = if afar { dataset.options().threads().max(THREADS_AFAR) } else { dataset.options().threads() };
         let threads = threads.min(usize::try_from(ordinals.len()).unwrap_or(usize::MAX));
         let state =

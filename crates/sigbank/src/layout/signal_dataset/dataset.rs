@@ -323,6 +323,17 @@ impl Dataset {
         Batches::new(self.clone(), super::batches::Ordinals::List(ordinals))
     }
 
+    /// What a request for records costs: to this store, or (of a view on a local disk) to where the records lie.
+    pub(super) fn round_trip(&self) -> u64 {
+        let own = self.store().capabilities().round_trip;
+        if own > 0 || self.is_empty() {
+            return own;
+        }
+        let page = self.page(0).ok();
+        let shard = page.as_ref().and_then(|page| page.shards.first());
+        shard.map_or(0, |shard| self.0.objects.round_trip(&shard.data.path))
+    }
+
     /// Whether all these records are there.
     pub(super) fn reaches(&self, range: &Range<u64>) -> Result<()> {
         if range.end <= self.len() {

@@ -197,7 +197,7 @@ impl Source for SignalSource {
         })
     }
     fn round_trip(&self) -> u64 {
-        self.dataset.store().capabilities().round_trip
+        self.dataset.round_trip()
     }
     fn parts_far_away(&self) -> bool {
         true
