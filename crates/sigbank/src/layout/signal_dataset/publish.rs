@@ -83,6 +83,25 @@ pub(super) fn of(shard: &PublishedShard) -> String {
     format!("work id '{}', attempt {}", shard.work_id, shard.attempt)
 }
 
+impl Publication {
+    /// Whether it can be published, as far as it tells itself.
+    ///
+    /// # Errors
+    /// `Invalid` for names that cannot be, and metadata that are no object.
+    ///
+    /// ```
+    /// use sigbank::layout::signal_dataset::Publication;
+    /// assert!(Publication::new("captures", "v1").check().is_ok());
+    /// assert!(Publication::new("captures", "v/1").check().is_err());
+    /// ```
+    pub fn check(&self) -> Result<()> {
+        check_names(self)
+    }
+}
+
+/// Most bytes of a snapshot's name: that of a manifest page has a number and an ending behind it, and disks take 255.
+pub(super) const LONGEST_NAME: usize = 255 - "-00000000.json".len();
+
 pub(super) fn check_names(publication: &Publication) -> Result<()> {
     if publication.dataset_id.is_empty() {
         return Err(Error::invalid("the dataset id is empty: give the dataset a name"));
@@ -91,6 +110,10 @@ pub(super) fn check_names(publication: &Publication) -> Result<()> {
     if id.contains('/') || RelPath::parse(id).is_err() {
         return Err(Error::invalid(format!("the snapshot id {id:?} cannot be the name of a directory"))
             .remedy("give a name without slashes, such as v1"));
+    }
+    if id.len() > LONGEST_NAME {
+        return Err(Error::invalid(format!("the snapshot id has {} bytes: {LONGEST_NAME} are the most", id.len()))
+            .remedy("give a shorter name, such as v1"));
     }
     if !publication.metadata.is_object() {
         return Err(Error::invalid(format!("the metadata are {}, not an object", publication.metadata)));
@@ -197,12 +220,13 @@ pub(super) fn publish_entries(
     let written = write_snapshot(&**store, Vec::new(), entries, &publication.snapshot_id, folder, options)?;
     let path = RelPath::parse(ROOT)?;
     // What a root names already is in use by others, who are not to be disturbed.
-    if !exists(&**store, &path)? {
+    let new = !exists(&**store, &path)?;
+    if new {
         written.renew(&**store)?;
     }
     let WrittenSnapshot { snapshot, flush, .. } = written;
     let root = Root { dataset_id: publication.dataset_id.clone(), snapshot, metadata: publication.metadata.clone() };
-    let _turn = crate::layout::appear::alone(&**store, crate::layout::Layout::SignalDataset)?;
+    let _turn = if new { crate::layout::appear::alone(&**store, crate::layout::Layout::SignalDataset)? } else { None };
     // Nothing that the root names may be lost when the root is not.
     create_last(&**store, &path, &root.to_bytes(), &flush, options, guard)?;
     Dataset::open_store(Arc::clone(store), options.clone())

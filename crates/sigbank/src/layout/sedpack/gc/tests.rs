@@ -2,8 +2,8 @@ use super::*;
 use crate::layout::Source;
 use crate::layout::sedpack::{Filler, FillerOptions, Info, ListRef, local_store};
 use crate::store::MemoryStore;
-use crate::store::fault::{Fault, FaultStore, Op, Rule};
 use crate::store::bucket::BucketStore;
+use crate::store::fault::{Fault, FaultStore, Op, Rule};
 use serde_json::json;
 
 const DAY: Duration = Duration::from_secs(86400);
