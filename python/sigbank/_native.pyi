@@ -154,7 +154,8 @@ class Dataset:
                 The shards' checksums in their lists are not compared on reading: that is what `verify` does. Those inside
                 npz shards are, once for each shard and before its first value.
             UnsupportedError: while iterating, where values are stored as another type than the declared one, which an
-                index keeps.
+                index keeps; and of a signal-dataset in a bucket, where a record differs from those that its fields were
+                taken from: begin again, and all are looked at.
         """
     def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
         """Compare everything with its checksums; gives (shards, records, bytes) when nothing is wrong.

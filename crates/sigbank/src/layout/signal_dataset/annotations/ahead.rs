@@ -8,6 +8,9 @@ use crate::layout::signal_dataset::read::StoredRecord;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The rows of a record by the names of their sets.
+type SetRows = Vec<(Arc<str>, AnnotationRow)>;
+
 impl AnnotationSet {
     /// The rows of some records, in order, in batches that are read ahead, as [`Dataset::batches`]. After an error it ends.
     pub fn batches(&self, range: Range<u64>) -> impl Iterator<Item = Result<Vec<AnnotationRow>>> + Send + use<> {
@@ -77,10 +80,7 @@ impl Dataset {
     /// assert_eq!((all.len(), &**set, row.source_index, row.status.as_str()), (2, "labels", 1, "skipped"));
     /// # Ok::<(), sigbank::Error>(())
     /// ```
-    pub fn annotated(
-        &self,
-        range: Range<u64>,
-    ) -> Result<impl Iterator<Item = Result<Vec<(Arc<str>, AnnotationRow)>>> + Send + use<>> {
+    pub fn annotated(&self, range: Range<u64>) -> Result<impl Iterator<Item = Result<SetRows>> + Send + use<>> {
         self.reaches(&range)?;
         let catalog = self.annotations()?;
         let open = |name: &str| Ok((Arc::from(name), catalog.open(name)?.rows_of(range.clone())));
