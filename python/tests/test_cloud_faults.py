@@ -459,6 +459,39 @@ def test_what_a_stopped_command_put_into_a_bucket_is_gone_before_it_ends(s3: Pla
     assert there() == []
 
 
+def test_of_a_pack_and_a_publication_at_one_address_one_appears(s3: Place, s3_server: dict[str, str], tmp_path: Path) -> None:
+    boto3 = pytest.importorskip("boto3")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in "ab":
+        np.save(folder / f"{name}.npy", np.arange(1000, dtype=np.int32))
+    settings = [part for key, value in s3.options.items() for part in ("--storage-option", f"{key}={value}")]
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+    client = boto3.client("s3", endpoint_url=s3_server["endpoint"], **keys)
+    for at in range(4):
+        root = f"{s3.root}-{at}"
+        # Each is about to create its root while the other is; who comes first is not always the same.
+        slow = r"\.fb|/lists|shards_list" if at % 2 else r"\.arrayrecord|manifests"
+        s3.proxy.set(
+            {"fault": "delay", "ms": 250, "method": "PUT", "path": r"/(root|dataset_info)\.json"},
+            {"fault": "delay", "ms": 60, "method": "PUT", "path": slow},
+        )
+        commands = {"pack": ["--window", "100"], "publish": []}
+        both = {
+            verb: subprocess.Popen([PROGRAM, verb, str(folder), root, *more, *settings], stderr=subprocess.PIPE, text=True)
+            for verb, more in commands.items()
+        }
+        said = {verb: process.communicate(timeout=120)[1] for verb, process in both.items()}
+        assert sorted(process.returncode for process in both.values()) == [0, 1], said
+        lost = next(said[verb] for verb, process in both.items() if process.returncode)
+        assert "dataset" in lost and "choose another destination" in lost, lost
+        found = client.list_objects_v2(Bucket=s3_server["bucket"], Prefix=f"{root.partition(s3_server['bucket'] + '/')[2]}/")
+        roots = [one["Key"] for one in found["Contents"] if one["Key"].endswith(("/root.json", "/dataset_info.json"))]
+        assert len(roots) == 1 and not any("/turn" in one["Key"] for one in found["Contents"]), found["Contents"]
+        s3.proxy.set()
+        assert program(s3, "check", root).returncode == 0
+
+
 @needs_reference
 def test_processes_write_and_are_killed_in_a_bucket(s3_server: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("boto3")
