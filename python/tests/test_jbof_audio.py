@@ -125,15 +125,23 @@ def test_audio_of_which_nothing_is_left_is_refused(item: Any, tmp_path: Path) ->
     assert "x" not in item
 
 
-def test_files_of_audio_are_decoded_once(item: Any, tmp_path: Path) -> None:
+def test_files_of_audio_are_decoded_once(item: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What checked the samples gives them: an array that is added is there without being read again."""
-    sf.write(tmp_path / "x.flac", np.sin(np.arange(5000) / 9), 8000)
-    found = item.add_array_from_file("x", tmp_path / "x.flac", {"a": 1})
-    assert item.x is found
-    same(ours.Item(item._path).x, found)
-    assert (found._filename, ours.Item(item._path).x.metadata) == ("x.flac", found.metadata)
-    item.delete_array(found)
-    assert "x" not in item
+
+    def never(*arguments: Any) -> None:
+        raise AssertionError("it is read again")
+
+    for kind in ["flac", "ogg"]:
+        sf.write(tmp_path / f"x.{kind}", np.sin(np.arange(5000) / 9), 8000)
+        with monkeypatch.context() as patched:
+            patched.setattr("sigbank.jbof.array.read", never)
+            found = item.add_array_from_file(kind, tmp_path / f"x.{kind}", {"a": 1})
+            assert item[kind] is found
+        again = ours.Item(item._path)[kind]
+        same(again, found)
+        assert (found._filename, found.metadata) == (f"{kind}.{kind}", {"a": 1, "samplerate": 8000}) == (again._filename, again.metadata)
+        item.delete_array(found)
+        assert kind not in item
 
 
 def test_more_channels_than_two_to_the_24_samples(item: Any) -> None:

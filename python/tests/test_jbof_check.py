@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -108,6 +110,26 @@ def test_what_killed_processes_leave_is_no_item_and_goes(tmp_path: Path) -> None
     assert not staged.exists() and contents(folder) == before
     ours.delete_dataset(dataset)
     assert not aside.exists() and elsewhere.exists() and not folder.exists()
+
+
+def test_a_killed_hdf_to_dataset_leaves_nothing_to_be_seen_and_the_next_takes_its_litter(tmp_path: Path) -> None:
+    dataset = ours.create_dataset(tmp_path / "d")
+    for n in range(1500):
+        dataset.add_item(f"{n:04}", {"n": n})
+    ours.dataset_to_hdf(dataset, tmp_path / "d.h5")
+    code = "import sys; from sigbank import jbof; jbof.hdf_to_dataset(jbof.HDFDataSet(sys.argv[1]), sys.argv[2])"
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "d.h5"), str(tmp_path / "back")])
+    left: list[Path] = []
+    while child.poll() is None and not left:
+        left = [path for path in tmp_path.glob(".back.*") if (path / "0000").exists()]
+    child.kill()
+    child.wait()
+    assert left and left[0].exists() and not (tmp_path / "back").exists()
+    old = time.time() - 100
+    os.utime(left[0], (old, old))
+    ours.hdf_to_dataset(ours.HDFDataSet(tmp_path / "d.h5"), tmp_path / "back")
+    assert contents(tmp_path / "back") == contents(tmp_path / "d")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "d", "d.h5"]
 
 
 def test_a_mapped_file_that_is_too_short_is_an_error_and_deleting_leaves_it(tmp_path: Path) -> None:
