@@ -89,6 +89,24 @@ def test_traces_of_any_dtype_come_back_as_they_were(tmp_path):
         assert batch["source"] == ["traces.npz#traces"] * 12
 
 
+def test_arrays_of_several_kinds_in_one_archive(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, n in [("a", 5), ("b", 3)]:
+        np.savez(tmp_path / "in" / name, traces=np.full((n, 4), n, np.int16), keys=np.ones((n, 16), np.uint8))
+    said = run("pack", tmp_path / "in", tmp_path / "out", "--rows")
+    assert said.returncode == 1 and "differ in dtype" in said.stderr and "--array NAME" in said.stderr, said.stderr
+    report = json.loads(run("pack", tmp_path / "in", tmp_path / "out", "--rows", "--array", "traces", "--json").stdout)
+    assert (report["records"], report["others"]) == ({"train": 8}, ["a.npz#keys", "b.npz#keys"])
+    batch = next(iter(sigbank.open(str(tmp_path / "out")).batches("train", 8)))
+    assert batch["signal"][:, 0].tolist() == [5] * 5 + [3] * 3 and batch["source"][5] == "b.npz#traces"
+    said = run("pack", tmp_path / "in", tmp_path / "no", "--rows", "--array", "noise")
+    assert said.returncode == 1 and "no array called noise, but" in said.stderr and "traces" in said.stderr, said.stderr
+    # Whole ones of several lengths have to be cut.
+    said = run("pack", tmp_path / "in", tmp_path / "no", "--array", "traces")
+    assert said.returncode == 1 and "differ in length" in said.stderr and "--window N" in said.stderr, said.stderr
+    assert run("pack", tmp_path / "in", tmp_path / "whole", "--array", "traces", "--window", "3").returncode == 0
+
+
 def test_exit_codes_and_messages(tmp_path):
     said = run("check", tmp_path)
     assert (said.returncode, said.stdout) == (1, "")

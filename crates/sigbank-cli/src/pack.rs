@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Store one channel, counted from 0
     #[arg(long, value_name = "N")]
     channel: Option<usize>,
+    /// Of npz files pack the arrays of this name only; may be given several times
+    #[arg(long, value_name = "NAME")]
+    array: Vec<String>,
     /// The sample rate of files that do not say it (npy, npz), in hertz
     #[arg(long, value_name = "HZ")]
     sample_rate: Option<f64>,
@@ -117,6 +120,7 @@ impl Args {
                 (false, Some(c)) => Channels::One(c),
                 (false, None) => Channels::All,
             },
+            arrays: self.array.clone(),
             sample_rate: self.sample_rate,
             mixed_rates: self.mixed_rates,
             shares: self.split.clone(),

@@ -81,8 +81,8 @@ pub(crate) struct Args {
     /// The dataset's name [default: that of the folder to make]
     #[arg(long, value_name = "NAME", conflicts_with = "as_version")]
     dataset_id: Option<String>,
-    /// The snapshot's name
-    #[arg(long, value_name = "NAME", default_value = "v1", conflicts_with = "as_version")]
+    /// The snapshot's name, by which it is called as version 0 too
+    #[arg(long, value_name = "NAME", default_value = "v0", conflicts_with = "as_version")]
     snapshot_id: String,
     /// Say something of the dataset, or of the version, which else says what the one before says; may be given several times
     #[arg(long, value_name = "KEY=TEXT")]

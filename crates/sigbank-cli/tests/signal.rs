@@ -58,7 +58,7 @@ fn recordings_become_records() {
     let report = published(&bench, &["--metadata", "site=roof", "--metadata", "n=1=2"]);
     let told =
         ["records", "files", "shards", "litter", "others", "no_rate", "dataset_id", "snapshot_id"].map(|k| report[k].clone());
-    assert_eq!(json!(told), json!([2, 2, 1, 1, ["notes.txt"], 0, "out", "v1"]));
+    assert_eq!(json!(told), json!([2, 2, 1, 1, ["notes.txt"], 0, "out", "v0"]));
     let dataset = open(&bench);
     assert_eq!(dataset.metadata().to_value().unwrap(), json!({"n": "1=2", "site": "roof"}));
     assert_eq!(report["root"], format!("sha256:{}", dataset.root_digest()));

@@ -62,7 +62,7 @@ fn signal_datasets_become_one_byte_for_byte() {
     two(&bench);
     let report = told(&bench, &["publish", "a", "b", "both", "--metadata", "n=2"]);
     let keys = ["records", "shards", "copied_shards", "dataset_id", "snapshot_id", "version"].map(|k| report[k].clone());
-    assert_eq!(json!(keys), json!([5, 3, 3, "both", "v1", null]));
+    assert_eq!(json!(keys), json!([5, 3, 3, "both", "v0", null]));
     assert_eq!(report["sources"][1], json!({"path": "b", "layout": "signal-dataset", "records": 1, "annotations_left": []}));
     let both = open(&bench, "both");
     let before = [all(&open(&bench, "a")), all(&open(&bench, "b"))].concat();
@@ -275,7 +275,7 @@ fn a_further_version_of_recordings_is_listed_and_compared() {
         .iter()
         .map(|v| json!([v["number"], v["name"], v["records"], v["shards"], v["parent"]["number"], v["base"]["number"]]))
         .collect();
-    assert_eq!(json!(told_of), json!([[0, "v1", 4, 2, null, null], [1, "june", 8, 3, 0, 0], [2, "only b", 1, 1, 1, null]]));
+    assert_eq!(json!(told_of), json!([[0, "v0", 4, 2, null, null], [1, "june", 8, 3, 0, 0], [2, "only b", 1, 1, 1, null]]));
     assert_eq!(listed["versions"][1]["digest"], report["root"]);
     assert_eq!(listed["versions"][2]["parent"]["digest"], report["root"]);
     let lines = bench.run(&["snapshots", "a"]);
@@ -285,7 +285,7 @@ fn a_further_version_of_recordings_is_listed_and_compared() {
         assert!(line.contains(word), "{word}: {line}");
     }
     // A digest as it is shown can be given back.
-    let found = told(&bench, &["snapshots", "a", "--compare", "v1", &short, "--ids"]);
+    let found = told(&bench, &["snapshots", "a", "--compare", "v0", &short, "--ids"]);
     assert_eq!(json!([found["before"]["records"], found["after"]["records"]]), json!([4, 8]));
     assert_eq!(json!([found["kept"]["shards"], found["added"]["records"], found["removed"]["shards"]]), json!([2, 4, 0]));
     assert_eq!(found["metadata"], json!({"n": {"after": "8"}, "site": {"before": "roof"}}));

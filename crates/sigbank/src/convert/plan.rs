@@ -36,6 +36,8 @@ pub struct PackOptions {
     pub dtype: Option<DType>,
     /// Which channels are kept.
     pub channels: Channels,
+    /// Which arrays of npz files are packed, by name; all where none is named.
+    pub arrays: Vec<String>,
     /// Samples per second of the files that do not say it (npy, npz).
     pub sample_rate: Option<f64>,
     /// Whether files of different sample rates may go into one dataset.
@@ -201,12 +203,17 @@ pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
 fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<String>)> {
     let at = |e: Error| e.at(candidate.path.display());
     let group = options.by.as_ref().map(|by| group(candidate, by)).transpose()?.unwrap_or_default();
-    let (mut arrays, mut scalars) = (Vec::new(), Vec::new());
+    let (mut arrays, mut scalars, mut unwanted) = (Vec::new(), Vec::new(), Vec::new());
     for mut r in recording::open(candidate, recording::samples_for(options.dtype.as_ref()), options.skip_bad)? {
         let source = match &r.member {
             Some(member) => format!("{}#{member}", candidate.source),
             None => candidate.source.clone(),
         };
+        if let Some(member) = r.member.as_ref().filter(|member| !options.arrays.is_empty() && !options.arrays.contains(member)) {
+            unwanted.push(member.clone());
+            scalars.push(source);
+            continue;
+        }
         if r.dtype.kind() == Kind::Void {
             let what = format!(
                 "'{source}' holds raw bytes ({}) whose meaning the file does not say, as of bfloat16 or float8",
@@ -236,6 +243,12 @@ fn look(candidate: &Candidate, options: &PackOptions) -> Result<(Vec<Item>, Vec<
             split: 0,
             group: group.clone(),
         });
+    }
+    if arrays.is_empty() && !unwanted.is_empty() {
+        let what = format!("it has no array called {}, but {}", options.arrays.join(" or "), unwanted.join(", "));
+        return Err(at(
+            Error::invalid(what).remedy("name one that each file has with --array, or leave such files out with --skip-bad")
+        ));
     }
     if arrays.is_empty() {
         let found = if scalars.is_empty() { "no array in it" } else { "a single value, which has no axis to cut" };
@@ -368,7 +381,14 @@ fn same(files: &[Candidate], items: &[Item], what: &str, value: &dyn Fn(&Item) -
         })
         .collect();
     let more = if groups.len() > 8 { format!("; {} more values", groups.len() - 8) } else { String::new() };
-    Err(Error::invalid(format!("the files differ in {what}: {}{more}", listed.join("; "))).remedy(remedy))
+    // Arrays side by side in one file are seldom of one kind.
+    let members = items.windows(2).any(|pair| matches!(pair, [a, b] if a.file == b.file && a.member != b.member));
+    let one = if members {
+        format!("choose the arrays of npz files that are to be packed with --array NAME; or {remedy}")
+    } else {
+        remedy.into()
+    };
+    Err(Error::invalid(format!("the files differ in {what}: {}{more}", listed.join("; "))).remedy(one))
 }
 
 /// What a file's name says that stays together.

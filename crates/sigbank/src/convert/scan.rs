@@ -69,7 +69,7 @@ pub(super) fn scan_for(endings: &[&str], folders: &[PathBuf]) -> Result<Found> {
     let mut found = Found::default();
     let mut names = Vec::new();
     for folder in folders {
-        let at = |e: std::io::Error| Error::from(e).at(folder.display()).remedy("check the path of the folder to pack");
+        let at = |e: std::io::Error| Error::from(e).at(folder.display()).remedy("check the path of the folder of recordings");
         let real = fs::canonicalize(folder).map_err(at)?;
         if real.is_dir() {
             let prefix = match (folders.len(), real.file_name()) {
@@ -78,19 +78,19 @@ pub(super) fn scan_for(endings: &[&str], folders: &[PathBuf]) -> Result<Found> {
             };
             if names.contains(&prefix) {
                 return Err(Error::invalid(
-                    "another folder to pack has the same name, so the field 'source' could not tell their files apart",
+                    "another of the folders has the same name, so that what is said of the source could not tell their files apart",
                 )
                 .at(folder.display())
-                .remedy("pack the folder that holds both, or rename one"));
+                .remedy("give the folder that holds both, or rename one"));
             }
             names.push(prefix.clone());
             walk(endings, folder, &prefix, &mut vec![real], &mut found)?;
         } else {
             let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
             if found.candidates.iter().any(|c| c.source == name) {
-                return Err(Error::invalid("another file to pack has the same name")
+                return Err(Error::invalid("another of the files has the same name")
                     .at(folder.display())
-                    .remedy("pack the folder that holds both"));
+                    .remedy("give the folder that holds both"));
             }
             file(endings, folder.clone(), name, fs::metadata(folder).map_err(at)?.len(), &mut found);
         }

@@ -42,7 +42,7 @@ impl Default for SignalTarget {
     fn default() -> Self {
         Self {
             dataset_id: None,
-            snapshot_id: "v1".into(),
+            snapshot_id: "v0".into(),
             metadata: Json::EMPTY,
             records_per_shard: 4096,
             threads: 0,
