@@ -32,6 +32,8 @@ from typing import Any
 SEARCHES = {"first, with the index": 20.0, "first, without": 3.0, "again": 3.0}
 FILES = {"adding": 2.0, "reading all arrays": 5.0, "hash": 3.0}
 TARGETS = {**SEARCHES, **FILES}
+# the most time, as a multiple of DuckDB's on the same file
+DUCKDB_TIMES = 1.5
 INDEX = "__pycache__/sigbank/index.parquet"
 
 SEARCH = """
@@ -225,11 +227,15 @@ def million(folder: Path, options: argparse.Namespace) -> None:
     try:
         import duckdb  # type: ignore[import-not-found]  # noqa: F401
     except ImportError:
+        print("  DuckDB is not installed, and left out")
         return
     query = "SELECT count(*) FROM FILE WHERE snr > 200 AND speaker = 's7'"
     theirs = [python(DUCKDB, str(path), query) for _ in range(options.repetitions)]
     assert theirs[0][2] == found
-    print(f"  DuckDB: first {statistics.median(t[0] for t in theirs) * 1e3:.0f} ms, again {statistics.median(t[1] for t in theirs) * 1e3:.1f} ms")
+    for name, ours, duck in [("first", first, [t[0] for t in theirs]), ("again", again, [t[1] for t in theirs])]:
+        times = ours / statistics.median(duck)
+        low = "  BEYOND IT" if times > DUCKDB_TIMES else ""
+        print(f"  DuckDB on the same file, {name}: {statistics.median(duck) * 1e3:.1f} ms; ours takes {times:.1f} times that (limit {DUCKDB_TIMES:g}){low}")
 
 
 MEASURES: dict[str, Callable[[Path, argparse.Namespace], None]] = {"files": files, "find": find, "million": million}

@@ -101,6 +101,29 @@ fn records_are_found_with_and_without_an_index() {
 }
 
 #[test]
+fn several_that_write_the_index_at_once_are_all_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, folder) = (dir.path().join("set"), dir.path().join("indices"));
+    signal(&root, 600, &Options::default());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let dataset = signal_dataset::Dataset::open(&root, Options::default()).unwrap();
+                for n in 0..5 {
+                    let (records, path) = match n % 2 {
+                        0 => Records::write_index(&dataset, Some(&folder)).unwrap(),
+                        _ => (Records::of_signal(&dataset, Keep::Auto, Some(&folder)).unwrap(), PathBuf::new()),
+                    };
+                    assert_eq!(ids(&records, "n == 77 or n == 599"), ["r77", "r599"]);
+                    assert!(n % 2 == 1 || Table::open(&path).is_ok());
+                }
+            });
+        }
+    });
+    only_file(&folder);
+}
+
+#[test]
 fn where_no_digest_tells_the_files_times_do() {
     let dir = tempfile::tempdir().unwrap();
     let (root, folder) = (dir.path().join("set"), dir.path().join("indices"));

@@ -36,6 +36,8 @@ use xxhash_rust::xxh3::Xxh3;
 const FORMAT: u64 = 2;
 /// Rows of a row group.
 const GROUP: usize = if cfg!(test) { 16 } else { 122_880 };
+/// Texts that are decoded at a time, so that they are still near when they are copied.
+const TEXTS: usize = 4096;
 /// The key of the file's metadata under which ours are.
 const ABOUT: &str = "sigbank.index";
 const CHECKSUM: &str = "sigbank.checksum";
@@ -280,24 +282,28 @@ fn spread<V: Copy + Default>((found, levels): (Vec<V>, Vec<i16>), values: &mut V
     }
 }
 
-fn read_texts(reader: ColumnReader, rows: usize, texts: &mut Texts, present: Option<&mut Vec<bool>>) -> Result<()> {
+fn read_texts(reader: ColumnReader, rows: usize, texts: &mut Texts, mut present: Option<&mut Vec<bool>>) -> Result<()> {
     let ColumnReader::ByteArrayColumnReader(mut reader) = reader else { return Err(mistyped("of texts")) };
-    let (values, levels) = read::<ByteArrayType>(&mut reader, rows)?;
-    let text = |value: &ByteArray, texts: &mut Texts| value.as_utf8().map(|text| texts.push(text)).map_err(damaged);
-    match present {
-        None => values.iter().try_for_each(|value| text(value, texts)),
-        Some(present) => {
-            let mut values = values.iter();
-            levels.into_iter().try_for_each(|level| {
-                present.push(level > 0);
-                if level == 0 {
-                    texts.push("");
-                    return Ok(());
+    let (mut values, mut levels) = (Vec::with_capacity(TEXTS), Vec::with_capacity(TEXTS));
+    while rows > 0 && reader.read_records(TEXTS, Some(&mut levels), None, &mut values).map_err(damaged)?.0 > 0 {
+        let text = |value: &ByteArray, texts: &mut Texts| value.as_utf8().map(|text| texts.push(text)).map_err(damaged);
+        match &mut present {
+            None => values.iter().try_for_each(|value| text(value, texts))?,
+            Some(present) => {
+                let mut values = values.iter();
+                for level in &levels {
+                    present.push(*level > 0);
+                    match if *level > 0 { values.next() } else { None } {
+                        Some(value) => text(value, texts)?,
+                        None => texts.push(""),
+                    }
                 }
-                values.next().map_or(Ok(()), |value| text(value, texts))
-            })
+            }
         }
+        values.clear();
+        levels.clear();
     }
+    Ok(())
 }
 
 /// Where the checksum's digits stand.
