@@ -1,4 +1,4 @@
-//! `sigbank merge`, `split` and `recompress`.
+//! `sigbank merge`, `split`, `recompress`, and `gc` of Sedpack datasets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 mod common;
@@ -8,6 +8,7 @@ use serde_json::json;
 use sigbank::layout;
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 /// Folders of recordings and a dataset of each: `one` (a.wav, b.wav) and `two` (c.wav), 100 samples a record.
 fn bench() -> Bench {
@@ -186,12 +187,14 @@ fn a_killed_run_is_invisible_and_the_next_one_cleans_up() {
 fn what_a_killed_writer_left_is_shown_and_deleted_by_age() {
     let bench = Bench::new();
     bench.write("a.wav", wav(&samples(1, 400), 1, 1000));
-    assert_eq!(bench.run(&["pack", "a.wav", "data", "--window", "100"]).code, 0);
+    assert_eq!(bench.run(&["pack", "in", "data", "--window", "100"]).code, 0);
     let lost = "train/0123456789/00112233445566778899aabbccddeeff.fb";
-    bench.write(&format!("data/{lost}"), vec![0; 1000]);
-    bench.write("data/train/mine.npz", vec![0; 10]);
-    let file = std::fs::File::options().write(true).open(bench.path("data").join(lost)).unwrap();
-    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86400 + 3600)).unwrap();
+    let path = bench.path("data").join(lost);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, [0; 1000]).unwrap();
+    fs::write(bench.path("data/train/mine.npz"), [0; 10]).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3 * 86400 + 3600)).unwrap();
     let said = bench.run(&["gc", "data"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     assert!(said.out.starts_with(&format!("{lost}  1.00 kB  3 days  shard\n")), "{}", said.out);
@@ -200,10 +203,10 @@ fn what_a_killed_writer_left_is_shown_and_deleted_by_age() {
     assert_eq!((&told["deleted"], &told["orphans"][0]["kept"]), (&json!(null), &json!("young")));
     let said = bench.run(&["gc", "data", "--older-than", "2d", "--delete", "--yes"]);
     assert!(said.code == 0 && said.out.contains("deleted 1 object, 1.00 kB"), "{} {}", said.out, said.err);
-    assert!(!bench.path("data").join(lost).exists() && bench.path("data/train/mine.npz").exists());
+    assert!(!path.exists() && bench.path("data/train/mine.npz").exists());
     assert_eq!(bench.run(&["check", "data"]).code, 0);
     // Where the root is gone, what lies there tells the layout; and it may be about to be published.
-    std::fs::remove_file(bench.path("data/dataset_info.json")).unwrap();
+    fs::remove_file(bench.path("data/dataset_info.json")).unwrap();
     let told = bench.run(&["gc", "data", "--older-than", "0s", "--delete", "--yes", "--json"]).json();
     assert_eq!((&told["published"], &told["orphans"][0]["kept"]), (&json!(false), &json!("unpublished")));
 }
