@@ -15,7 +15,9 @@
 //!
 //! Each add and delete is one step for every other process, also where its own is killed: an item is filled unseen and renamed; an
 //! array's data file takes its name before its `.json` does, which makes it an array. What a killed process left is put right by the next
-//! that writes to the item, and by [`Dataset::open_to_write`]; readers see it not.
+//! that writes to the item, and by [`Dataset::open_to_write`]; readers see it not. What a killed creation, deletion or conversion left lies beside the data set
+//! under a hidden name (`.NAME.<random>`), and goes with the next one of that name, a minute later or after. [`Source::verify`](crate::layout::Source::verify)
+//! finds arrays and items that have lost their documents.
 //!
 //! ```
 //! use sigbank::format::array::npy;
