@@ -23,7 +23,7 @@ impl Version {
     /// Opens a dataset of any layout at the version, if one was given.
     pub(crate) fn source(&self, path: &str) -> Result<Arc<dyn Source>, Error> {
         match &self.version {
-            None => layout::open_with(path, &self.storage.options()),
+            None => query::open_source(path, &self.storage.options()),
             Some(version) => open_at_version(path, version, &self.storage.options()),
         }
     }

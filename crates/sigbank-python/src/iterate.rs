@@ -21,8 +21,15 @@ struct Pull {
     givers: Vec<Giver>,
     /// How to begin again where values are met that are stored as another type than declared: only single examples can be.
     again: Option<(Arc<dyn Source>, Options)>,
-    /// How to begin again with the fields of all records, by their names, where the first batch has one that differs from those looked at.
-    anew: Option<(Arc<dyn Source>, Options, Option<Vec<String>>)>,
+    anew: Option<Anew>,
+}
+
+/// How to begin again with the fields of all records, where the first batch has one that differs from those looked at.
+struct Anew {
+    source: Arc<dyn Source>,
+    options: Options,
+    /// The fields asked for: their places change.
+    names: Option<Vec<String>>,
 }
 
 impl Pull {
@@ -61,7 +68,7 @@ impl Pull {
                     continue;
                 }
                 Err(e) if e.code() == Code::Unsupported && self.anew.is_some() => {
-                    if let Some((source, options, names)) = self.anew.take() {
+                    if let Some(Anew { source, options, names }) = self.anew.take() {
                         let exact = py.detach(|| source.exact(false)).map_err(raise)?.unwrap_or(source);
                         let fields = names.map(|names| crate::dataset::positions(&*exact, &names)).transpose()?;
                         *self = Self::new(py, &exact, Options { fields, ..options })?;
@@ -286,7 +293,7 @@ impl BatchIterator {
     /// `names` are those of the fields that the options ask for.
     pub fn new(py: Python<'_>, source: &Arc<dyn Source>, options: Options, names: Option<Vec<String>>) -> PyResult<Self> {
         let label = format!("BatchIterator({}, split {:?}, batches of {})", source.location(), options.split, options.batch_size);
-        let anew = source.schema_of().map(|_| (Arc::clone(source), options.clone(), names));
+        let anew = source.schema_of().map(|_| Anew { source: Arc::clone(source), options: options.clone(), names });
         let feed = Feed::One(Box::new(Pull { anew, ..Pull::new(py, source, options)? }));
         Ok(Self(Mutex::new(Batches { feed, rebatch: None, short: None }), label))
     }
