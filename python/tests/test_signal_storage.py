@@ -358,3 +358,22 @@ def test_settings_are_given_and_not_shown(s3_server: dict[str, str], tmp_path: P
         assert "hush-hush" not in shown
     with pytest.raises(ValueError, match="both"):
         ours.open(root, storage_options=settings, object_store=DictStore())
+
+
+def test_a_local_view_reaches_its_bucket_by_the_settings_given(
+    s3_server: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    root = f"s3://{s3_server['bucket']}/{tmp_path.name}"
+    keys = {"access_key_id": "test", "secret_access_key": "test", "region": "us-east-1"}
+    settings = {**keys, "endpoint": s3_server["endpoint"]}
+    shard = ours.write_shard([iq(ours, i) for i in range(3)], root, storage_options=settings)
+    dataset = ours.publish(root, [shard], dataset_id="d", snapshot_id="v1", storage_options=settings)
+    here = tmp_path / "view"
+    dataset.select([2, 0]).publish(here, dataset_id="v", snapshot_id="v1", storage_options=settings)
+    view = ours.open(here, storage_options=settings)
+    assert ids(view) == ids(pickle.loads(pickle.dumps(view))) == numbered(2, 0)
+    monkeypatch.setenv("SIGNAL_DATASET_MOUNT_ROOTS", str(tmp_path))
+    assert ids(ours.open(here, storage_options=settings)) == numbered(2, 0)
+    assert not ours.open(here, storage_options=settings).object_store.supports_compare_and_swap

@@ -49,10 +49,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // Of each line no more is kept than where it stands.
     let (mut spots, mut ids): (Vec<(u64, Spot)>, Option<BTreeMap<String, Option<u64>>>) = (Vec::new(), None);
     while let Some((spot, row)) = lines.next()? {
-        if row.index.is_none() && row.id.is_some() && ids.is_none() {
+        if row.id.is_some() && ids.is_none() {
             ids = Some(ordinals(&dataset)?);
         }
         let ordinal = place(&row, ids.as_ref(), &dataset).map_err(|e| at(e, spot.line))?;
+        // Before anything is written, unless several records have the id.
+        if let Some(id) = &row.id
+            && ids.as_ref().and_then(|ids| ids.get(id)) != Some(&None)
+            && ids.as_ref().and_then(|ids| ids.get(id)) != Some(&Some(ordinal))
+        {
+            let found = dataset.record_metadata(ordinal)?.id;
+            return Err(at(Error::invalid(format!("record {ordinal} is '{found}', not '{id}'")), spot.line).into());
+        }
         spots.push((ordinal, spot));
     }
     drop(ids);

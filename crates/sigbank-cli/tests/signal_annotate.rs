@@ -168,8 +168,10 @@ fn lines_are_found_again_wherever_they_stand() {
         ("id,note\na,1\nb,\"x\ny", "line 3: a quoted cell does not end"),
         ("id,note\na,1\n\nb,1,2\n", "line 4: 3 cells, where 2 columns are named"),
         ("\n\n", "the file is empty"),
+        ("id,index\na,0\nb,2\n", "line 3: record 2 is 'c', not 'b'"),
     ] {
         std::fs::write(bench.path("wrong.csv"), text).unwrap();
         bench.run(&["annotate", "out", "wrong", "wrong.csv"]).refused(&["wrong.csv", expected]);
+        assert!(!bench.path("out/annotations/sets/wrong").exists());
     }
 }

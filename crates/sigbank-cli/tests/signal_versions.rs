@@ -146,3 +146,15 @@ fn who_loses_against_others_comes_behind_them() {
     // Records that another one brought meanwhile are not taken twice.
     bench.run(&["publish", "add0", "out", "--as-version", "again", "--append"]).refused(&["a record 'n0' already"]);
 }
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_written() {
+    let bench = bench();
+    bench.write("../text/t.npy", npy("<U1", &[2], &[b'a', 0, 0, 0, b'b', 0, 0, 0]));
+    let long = "n".repeat(300);
+    bench.run(&["publish", "more", "out", "--as-version", &long]).refused(&["it has 300 bytes"]);
+    bench.run(&["publish", "more", "new", "--snapshot-id", &long]).refused(&["the snapshot id has 300 bytes"]);
+    let said = bench.run(&["publish", "text", "new"]);
+    assert!(said.err.contains("record 't'") && said.err.contains("--skip-bad") && !said.err.contains("--dtype"), "{}", said.err);
+    assert!(!bench.path("new").exists() && !bench.path("out/snapshots").join(&long).exists());
+}

@@ -9,6 +9,7 @@ from sigbank import _native
 
 from .policy import RetryPolicy, StorageOptions
 from .retry import retry_policy
+from .storage.backends.local import LocalObjectStore
 from .storage.contracts import ObjectStore, ShardStore
 from .storage.native import AddressObjectStore
 from .storage.registry import default_registry, scheme_of
@@ -65,7 +66,12 @@ def object_store_at(root: str, object_store: ObjectStore | None, settings: Setti
         return object_store
     backend = default_registry().backend_for(root)
     backend.validate_root(root)
-    return AddressObjectStore(settings) if settings else backend.factory(root, root_is_directory=True)
+    if not settings:
+        return backend.factory(root, root_is_directory=True)
+    if not scheme_of(root):
+        # What a view refers to may be in a bucket.
+        return LocalObjectStore(root=root)._knowing(settings)
+    return AddressObjectStore(settings)
 
 
 def is_native(object_store: ObjectStore) -> bool:
@@ -115,7 +121,9 @@ class _Reach:
 
     def __call__(self, base: str) -> _native.SignalStore:
         same = bool(self._scheme) and scheme_of(base) == self._scheme
-        objects = self._objects if same else object_store_at(base, None, None)
+        known = isinstance(self._objects, LocalObjectStore) and scheme_of(base)
+        settings = self._objects._options if known else None
+        objects = self._objects if same else object_store_at(base, None, settings)
         return native_store(base, objects, create=False)
 
 

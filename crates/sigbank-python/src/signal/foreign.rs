@@ -152,7 +152,10 @@ impl Store for ForeignStore {
             swaps.and_then(|value| value.is_truthy()).unwrap_or(true)
         });
         let round_trip = if self.has("read_range") { 1 << 20 } else { 0 };
-        Capabilities { write: true, compare_and_swap: swaps, locks: false, flush: false, round_trip }
+        // Who is about to make a dataset appear takes a turn, an object that is deleted again, unless there are locks. Where nothing can be
+        // deleted, as these classes need not, that would stay in everybody's way.
+        let locks = !self.has("delete");
+        Capabilities { write: true, compare_and_swap: swaps, locks, flush: false, round_trip }
     }
 
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {

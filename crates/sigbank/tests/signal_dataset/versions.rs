@@ -410,3 +410,18 @@ fn comparing_without_ids_reads_no_shard() {
     let shards = |log: Vec<(Op, String)>| log.into_iter().filter(|(_, n)| n.contains("objects/data")).count();
     assert_eq!(shards(faulty.log()), 0);
 }
+
+#[test]
+fn names_that_no_disk_takes_are_refused_first() {
+    let (store, options) = first();
+    let before = objects(&*store);
+    let e = publish_version(&store, &[], &append(&"n".repeat(300)), &options).unwrap_err();
+    assert!(e.code() == Code::Invalid && e.message().contains("it has 300 bytes, and 224 are the most"), "{e}");
+    assert_eq!(objects(&*store), before);
+    publish_version(&store, &[shard(&*store, "x", 8..9)], &append(&"n".repeat(224)), &options).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(sigbank::store::LocalStore::create(dir.path()).unwrap());
+    let long = sigbank::layout::signal_dataset::Publication::new("d", "s".repeat(241));
+    sigbank::layout::signal_dataset::publish(&store, &[shard(&*store, "x", 8..9)], &long, &options).unwrap();
+    publish_version(&store, &[shard(&*store, "y", 9..10)], &append(&"n".repeat(224)), &options).unwrap();
+}

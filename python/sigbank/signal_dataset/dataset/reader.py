@@ -183,7 +183,8 @@ def open(
         object_store: the store that it is in, where that is not to be found by its address.
         options: how to read.
         shard_store: what reads the shards, where they are no ArrayRecord files; see `storage.ShardStore`.
-        storage_options: the settings of the storage service, by name. They are pickled with the dataset: credentials are better
+        storage_options: the settings of the storage service, by name; where `root` is a directory, of the one where the objects are that
+            a published view there refers to. They are pickled with the dataset: credentials are better
             given by the environment.
         version: a further version, see `versions.at`; None for what every reader sees.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from sigbank import _native
 
@@ -34,6 +34,11 @@ class AddressObjectStore(ObjectStore):
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_open": {}}
+
+    def _knowing(self, options: Mapping[str, str]) -> Self:
+        """The same with settings."""
+        self._options = {str(name): str(value) for name, value in options.items()}
+        return self
 
     def _connect(self, root: str, *, create: bool) -> _native.SignalStore:
         return _native.SignalStore.connect(root, self._options, create)

@@ -393,9 +393,18 @@ fn check(item: &Item, options: &SignalOptions) -> Result<()> {
         return Err(Error::invalid("pairs of integers become complex64 only"));
     }
     Cast::new(&item.read, &item.part()?, Channels::All, item.width())?;
-    validate(&item.metadata(options.window, 0)?, &ResourcePolicy::default()).map_err(|e| {
+    let mut said = item.metadata(options.window, 0)?;
+    // As it is going to be called, more or less.
+    said.id = std::path::Path::new(&said.id).with_extension("").to_string_lossy().into_owned();
+    validate(&said, &ResourcePolicy::default()).map_err(|e| {
         let e = Error::from(e);
-        if e.remedy_text().is_some() { e } else { e.remedy("choose another dtype with --dtype, such as complex64 or float32") }
+        match item.part().map(|part| part.kind()) {
+            _ if e.remedy_text().is_some() => e,
+            Ok(Kind::Bytes | Kind::Unicode | Kind::Void) => {
+                e.remedy("there are no samples in it: leave it out, as --skip-bad does")
+            }
+            _ => e.remedy("choose another dtype with --dtype, such as complex64 or float32"),
+        }
     })
 }
 

@@ -90,6 +90,7 @@ pub(in crate::convert) fn put(
 ) -> Result<Put> {
     let Some(version) = &target.version else {
         let publication = publication(dest, target, metadata);
+        publication.check()?;
         return into_new(dest, |store| {
             let shards = write(&**store, "")?;
             Ok(Put::new(&publish(store, &shards, &publication, &options(dest))?, &shards))

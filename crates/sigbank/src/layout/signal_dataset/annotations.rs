@@ -440,8 +440,12 @@ fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<S
             // It was swung in between, and a gc deleted what it pointed to.
             Err(e) if e.code() == Code::NotFound && before.as_ref() != Some(&bytes) => before = Some(bytes),
             Err(e) if e.code() == Code::NotFound => {
-                let e = e.within("the annotation catalog points to this revision, and it is not there");
-                return Err(e.remedy("restore it from a copy of the dataset (sigbank sync from it does)"));
+                let what =
+                    format!("it points to {}, which is not there: one of the two was damaged or deleted", pointer.revision);
+                return Err(Error::corrupt(what)
+                    .at(store.locate(&path))
+                    .caused_by(e)
+                    .remedy("restore both from a copy of the dataset"));
             }
             revision => return Ok((Some(version), Some(pointer.revision.to_string()), revision?)),
         }

@@ -185,7 +185,9 @@ pub(super) fn document(store: &dyn Store, path: &RelPath, limits: &Limits) -> Re
 
 fn gone_object(e: Error) -> Error {
     match e.code() {
-        Code::NotFound => e.remedy("the dataset names this object, but it is gone: restore it from a copy"),
+        Code::NotFound => {
+            e.remedy("the dataset names this object, and it is not there: it, or the document that names it, was damaged; restore it from a copy")
+        }
         _ => e,
     }
 }
@@ -195,14 +197,14 @@ fn same_size(reference: &Reference, found: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(format!("{} bytes are expected, {found} were found", reference.stored_bytes))
-        .remedy("it was cut short or replaced: restore it from a copy"))
+        .remedy("it was cut short or replaced, or the document that names it was changed: restore it from a copy"))
 }
 
 /// Whether an object's digest is the one that its reference gives, if it gives one.
 pub(super) fn same_digest(reference: &Reference, found: Digest) -> Result<()> {
     match reference.sha256 {
         Some(expected) if expected != found => Err(Error::corrupt(format!("the sha256 {expected} is expected, found {found}"))
-            .remedy("its bytes were changed: restore it from a copy")),
+            .remedy("its bytes were changed, or those of the document that names it: restore it from a copy")),
         _ => Ok(()),
     }
 }

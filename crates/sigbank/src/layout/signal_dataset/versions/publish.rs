@@ -5,7 +5,7 @@ use super::super::digest::Digest;
 use super::super::documents::{PageRef, Place, Reference, Shard};
 use super::super::guard::Guard;
 use super::super::objects::{Objects, collision, document, jitter};
-use super::super::publish::{WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
+use super::super::publish::{LONGEST_NAME, WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
 use super::super::uncommitted::keep_copy;
 use super::super::{Options, PublishedShard};
 use super::{Version, Which, document::utc, no_gap, path};
@@ -169,6 +169,11 @@ fn check(publication: &VersionPublication) -> Result<()> {
     };
     if name.chars().any(char::is_control) {
         return refused("it has a control character, which object storage does not hold safely");
+    }
+    // The snapshot's name has 16 digits behind it.
+    let most = LONGEST_NAME - 17;
+    if name.len() > most {
+        return refused(&format!("it has {} bytes, and {most} are the most", name.len()));
     }
     if name.contains('/') || RelPath::parse(name).is_err() {
         return refused("a name of a directory is expected");
