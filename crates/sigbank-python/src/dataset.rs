@@ -339,6 +339,15 @@ impl Dataset {
         crate::windows::windows(slf, field, length.0, hop.map_or(length.0, |hop| hop.0))
     }
 
+    /// The records for which an expression holds, as a dataset: see `sigbank.query`.
+    #[pyo3(name = "where")]
+    fn where_(slf: &Bound<'_, Self>, expression: &str) -> PyResult<Self> {
+        crate::query::select(slf, expression)
+    }
+    /// The numbers of the records for which an expression holds, counted over all splits: see `sigbank.query`.
+    fn find(slf: &Bound<'_, Self>, expression: &str) -> PyResult<Vec<u64>> {
+        crate::query::find(slf, expression)
+    }
     /// Batches of a split, read ahead by threads: dicts of arrays whose first axis is the batch, and lists for what is no array.
     ///
     /// Of a field whose dtype or shape is not the same in all records the list holds an array for each record, and None for one that lacks it.
