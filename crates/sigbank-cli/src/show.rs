@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// a number
     #[arg(value_name = "RECORD")]
     record: Option<String>,
-    /// The record of this number, whatever names and ids there are
+    /// The record of this number, whatever names and ids there are: of a signal-dataset, one record is read and not all ids
     #[arg(long, value_name = "N", conflicts_with = "record")]
     index: Option<u64>,
     /// Of which split [default: the first that holds one]
