@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let at = |e: Error, line: u64| e.within(format!("line {line}")).at(args.file.display());
     let mut lines = Lines::open(&args.file)?;
     // Of each line no more is kept than where it stands.
-    let (mut spots, mut ids): (Vec<(u64, Spot)>, Option<BTreeMap<String, Option<u64>>>) = (Vec::new(), None);
+    let (mut spots, mut ids): (Vec<(u64, Spot)>, Option<Ids>) = (Vec::new(), None);
     while let Some((spot, row)) = lines.next()? {
         if row.id.is_some() && ids.is_none() {
             ids = Some(ordinals(&dataset)?);
@@ -132,8 +132,11 @@ struct Row {
     provenance: Json,
 }
 
+/// Which records have an id.
+type Ids = BTreeMap<String, Option<u64>>;
+
 /// The ordinals of ids; none where an id is not one record's alone.
-fn ordinals(dataset: &Dataset) -> Result<BTreeMap<String, Option<u64>>, Error> {
+fn ordinals(dataset: &Dataset) -> Result<Ids, Error> {
     let mut found = BTreeMap::new();
     let mut next = 0;
     for batch in dataset.metadata_batches(0..dataset.len()) {
@@ -146,7 +149,7 @@ fn ordinals(dataset: &Dataset) -> Result<BTreeMap<String, Option<u64>>, Error> {
 }
 
 /// Which record a line is of.
-fn place(row: &Row, ids: Option<&BTreeMap<String, Option<u64>>>, dataset: &Dataset) -> Result<u64, Error> {
+fn place(row: &Row, ids: Option<&Ids>, dataset: &Dataset) -> Result<u64, Error> {
     match (row.index, &row.id) {
         (Some(index), _) if index < dataset.len() => Ok(index),
         (Some(index), _) => Err(Error::not_found(format!("there is no record {index}: the dataset has {}", dataset.len()))),

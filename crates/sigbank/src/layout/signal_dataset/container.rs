@@ -27,6 +27,46 @@ const COMPARED: u64 = 1024;
 /// Many records in one object, by their number.
 ///
 /// Objects are named as their store shows them: by path, or address.
+///
+/// ```
+/// use sigbank::format::record::signal::{Axis, FieldMetadata, RecordMetadata};
+/// use sigbank::layout::signal_dataset::{Container, Dataset, Options, Publication, Record, ShardContainer, publish, write_shard};
+/// use sigbank::store::{LocalStore, Store};
+/// use std::{path::Path, sync::Arc};
+/// /// Records as arrays of JSON.
+/// struct Json;
+/// impl ShardContainer for Json {
+///     fn write(&self, file: &Path, records: Box<dyn Iterator<Item = sigbank::Result<Vec<u8>>> + Send>) -> sigbank::Result<u64> {
+///         let all = records.collect::<sigbank::Result<Vec<_>>>()?;
+///         std::fs::write(file, serde_json::to_vec(&all).unwrap())?;
+///         Ok(all.len() as u64)
+///     }
+///     fn read(&self, object: &str, index: u64) -> sigbank::Result<Vec<u8>> {
+///         Ok(self.read_many(object, &[index])?.remove(0))
+///     }
+///     fn read_many(&self, object: &str, indices: &[u64]) -> sigbank::Result<Vec<Vec<u8>>> {
+///         let all: Vec<Vec<u8>> = serde_json::from_slice(&std::fs::read(object)?).unwrap();
+///         Ok(indices.iter().map(|&index| all[index as usize].clone()).collect())
+///     }
+///     fn count(&self, object: &str) -> sigbank::Result<u64> {
+///         Ok(serde_json::from_slice::<Vec<Vec<u8>>>(&std::fs::read(object)?).unwrap().len() as u64)
+///     }
+/// }
+/// # let dir = tempfile::tempdir()?;
+/// let store: Arc<dyn Store> = Arc::new(LocalStore::create(dir.path())?);
+/// let options = Options { container: Some(Container::new(Json)), ..Options::default() };
+/// let field = FieldMetadata { axes: vec![Axis::new("t", 1)], ..FieldMetadata::new("x", "uint8".parse()?, vec![1]) };
+/// let record = |i: u8| Ok(Record { metadata: RecordMetadata::new(format!("r{i}"), vec![field.clone()]), data: vec![vec![i].into()] });
+/// let shard = write_shard(&*store, (0..3).map(record), "w", 0, &options)?;
+/// assert_eq!(write_shard(&*store, (0..3).map(record), "w", 0, &options)?, shard);
+/// let dataset = publish(&store, &[shard], &Publication::new("d", "v1"), &options)?;
+/// assert_eq!(dataset.read(&[2, 0])?.iter().map(|r| r.field(0)[0]).collect::<Vec<_>>(), [2, 0]);
+/// assert_eq!(dataset.verify(&mut |_, _| true)?.records, 3);
+/// // Who has not got the container reads the documents, and no records.
+/// let plain = Dataset::open_store(store, Options::default())?;
+/// assert_eq!((plain.len(), plain.record(0).is_err()), (3, true));
+/// # Ok::<(), sigbank::Error>(())
+/// ```
 pub trait ShardContainer: Send + Sync {
     /// Writes a new local file of records, and gives how many there were.
     ///

@@ -122,11 +122,11 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
     for path in documents.iter().chain(&listed("annotations/catalogs")?) {
         if let Some(number) = annotations::home_of_revision(path) {
             revisions.entry(number).or_default().push(path.clone());
-        } else if let Some(number) = versions::number(path).filter(|_| path.components().count() == 3) {
-            if let Ok(version) = document(&**store, path, limits).and_then(|bytes| Version::parse(&bytes, limits, number)) {
-                named.insert(version.snapshot.path.as_str().to_owned());
-                called.insert(version.name);
-            }
+        } else if let Some(number) = versions::number(path).filter(|_| path.components().count() == 3)
+            && let Ok(version) = document(&**store, path, limits).and_then(|bytes| Version::parse(&bytes, limits, number))
+        {
+            named.insert(version.snapshot.path.as_str().to_owned());
+            called.insert(version.name);
         }
     }
     let there = |path: &RelPath| exists(&**store, path);
