@@ -130,11 +130,11 @@ class _Worker:
         self.random.choice(actions)()
 
 
-def _work(path: Path, seed: int, log: Path, errors: Path, until: float) -> None:
+def _work(path: Path, seed: int, log: Path, errors: Path, stop: Path, until: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     try:
         worker = _Worker(path, seed, log)
-        while time.time() < until:
+        while time.time() < until and not stop.exists():
             worker.step()
     except BaseException:
         errors.write_text(traceback.format_exc())
@@ -164,22 +164,24 @@ def _finish(dataset: jbof.DataSet) -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_sixteen_processes_some_of_them_killed(tmp_path: Path) -> None:
-    path, log = tmp_path / "shared", tmp_path / "log"
+    path, log, stop = tmp_path / "shared", tmp_path / "log", tmp_path / "stop"
     jbof.create_dataset(path).add_item("shared")
     context = multiprocessing.get_context("fork")
     chance = random.Random(int.from_bytes(os.urandom(4), "little"))
+    # As long as that takes on a busy machine, but not for ever.
     until, started, killed = time.time() + SECONDS, 0, 0
+    last = until + 120
 
     def start() -> Any:
         nonlocal started
         started += 1
-        arguments = (path, started, log, tmp_path / f"error{started}", until)
+        arguments = (path, started, log, tmp_path / f"error{started}", stop, last)
         process = context.Process(target=_work, args=arguments)
         process.start()
         return process
 
     running = [start() for _ in range(PROCESSES)]
-    while time.time() < until:
+    while time.time() < until or (killed <= 10 and time.time() < last):
         time.sleep(chance.uniform(0, 0.05))
         at = chance.randrange(PROCESSES)
         if running[at].is_alive():
@@ -189,6 +191,7 @@ def test_sixteen_processes_some_of_them_killed(tmp_path: Path) -> None:
                 process.join()
                 killed += process.exitcode in (-signal.SIGKILL, -signal.SIGALRM)
                 running[at] = start()
+    stop.touch()
     for process in running:
         process.join()
     assert killed > 10
