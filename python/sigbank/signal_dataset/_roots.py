@@ -121,8 +121,7 @@ class _Reach:
 
     def __call__(self, base: str) -> _native.SignalStore:
         same = bool(self._scheme) and scheme_of(base) == self._scheme
-        known = isinstance(self._objects, LocalObjectStore) and scheme_of(base)
-        settings = self._objects._options if known else None
+        settings = self._objects._options if isinstance(self._objects, LocalObjectStore) and scheme_of(base) else None
         objects = self._objects if same else object_store_at(base, None, settings)
         return native_store(base, objects, create=False)
 

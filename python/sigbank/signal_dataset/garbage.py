@@ -74,5 +74,5 @@ def gc(
     store = native_store(path, object_store_at(path, object_store, storage_options), create=False)
     told = _native.signal_gc(store, older_than, delete, unpublished, old_annotations, uncommitted)
     orphans = tuple(Orphan(**one) for one in told.pop("orphans"))
-    not_ours, uncommitted = tuple(told.pop("not_ours")), tuple(told.pop("uncommitted"))
-    return Garbage(orphans=orphans, not_ours=not_ours, uncommitted=uncommitted, **told)
+    not_ours, complete = tuple(told.pop("not_ours")), tuple(told.pop("uncommitted"))
+    return Garbage(orphans=orphans, not_ours=not_ours, uncommitted=complete, **told)
