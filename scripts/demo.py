@@ -125,7 +125,7 @@ def picture(path, target):
             wave.set(xlim=(0, times[-1]), ylim=(-limit, limit), xticks=[], title=f"{source}  at {start / rate:.2f} s")
             frequencies, moments, decibels = spectrogram(signal, rate)
             mesh = levels.pcolormesh(moments, frequencies, decibels, cmap="magma", vmin=-90, vmax=-5, shading="auto", rasterized=True)
-            levels.set(xlim=(0, times[-1]), ylim=(0, min(12, frequencies[-1])), xlabel="seconds in the window")
+            levels.set(xlim=(0, times[-1]), ylim=(0, frequencies[-1]), xlabel="seconds in the window")
             if place % 3 == 0:
                 wave.set_ylabel("amplitude")
                 levels.set_ylabel("kHz")

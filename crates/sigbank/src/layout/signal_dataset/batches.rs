@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of decoded records that make a batch, and most records.
-const BATCH: (usize, usize) = (256 << 10, 1024);
+/// Bytes of decoded records that make a batch, and most records. Smaller ones have threads wait for each other: at 256 KiB once a record.
+const BATCH: (usize, usize) = (1 << 20, 1024);
 /// The same where a request costs a round trip; and threads then, most of which wait.
 const BATCH_AFAR: (usize, usize) = (1 << 20, 4096);
 const THREADS_AFAR: usize = 16;
