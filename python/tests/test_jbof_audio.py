@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from jbof_cases import contents, ours, same
+from jbof_cases import AUDIO, MODULES, contents, ours, same
 
 sf = pytest.importorskip("soundfile")
 
@@ -58,8 +60,9 @@ def test_codes_of_telephony(item: Any, tmp_path: Path, subtype: str) -> None:
 def test_codes_in_blocks_are_refused_by_name(item: Any, tmp_path: Path, subtype: str, said: str) -> None:
     """A15: their blocks are padded, so that they hold more frames than were written."""
     sf.write(tmp_path / "x.wav", np.zeros(1600), 8000, subtype=subtype)
-    with pytest.raises(ValueError, match=rf"x\.wav.*{said}.*Convert it"):
+    with pytest.raises(ValueError, match=rf"x\.wav.*{said}.*Convert it") as refused:
         item.add_array_from_file("x", tmp_path / "x.wav")
+    assert "incomplete" not in str(refused.value) and "restore" not in str(refused.value)
     with pytest.raises(ValueError, match=said):
         item.add_array_from_file("x", tmp_path / "x.wav", incomplete=True)
     assert "x" not in item
@@ -85,7 +88,7 @@ def test_audio_that_was_cut_is_taken_only_where_that_is_said(item: Any, tmp_path
     with pytest.raises(ValueError, match=rf"take\.{kind}.*cut short.*incomplete=True"):
         item.add_array_from_file("x", path)
     assert contents(Path(item._path)) == before
-    with pytest.warns(UserWarning, match=rf"'x' is a part of .*take\.{kind}: .*frames"):
+    with pytest.warns(UserWarning, match=rf"'x' is what decodes of .*take\.{kind}: .*frames"):
         found = item.add_array_from_file("x", path, {"take": 1}, incomplete=True)
     assert found.metadata == {"take": 1, "samplerate": 22050} and 1000 < len(found) < count
     again = ours.Item(item._path).x
@@ -153,3 +156,80 @@ def test_more_channels_than_two_to_the_24_samples(item: Any) -> None:
     assert np.array_equal(found[2_999_000], (np.arange(6) + 1) / 2**15) and not found[2_999_001:].any()
     info = sf.info(f"{item._path}/x.flac")
     assert (info.frames, info.channels) == (3_000_000, 6)
+
+
+ENDS = [b"\0" * 100, b"TAG" + b"a" * 125, b"\xff" * 999, b"APETAGEX" + b"\1" * 60, b"x"]
+
+
+@pytest.mark.parametrize("kind", ["wav", "flac", "ogg"])
+def test_bytes_behind_the_last_frame_are_no_samples(item: Any, tmp_path: Path, kind: str) -> None:
+    """Tags and padding: soundfile reads all frames, and so does everyone."""
+    frames = np.sin(np.arange(20_000) / 9) / 2
+    path = tmp_path / f"x.{kind}"
+    sf.write(path, frames, 8000)
+    whole = path.read_bytes()
+    for number, end in enumerate(ENDS):
+        path.write_bytes(whole + end)
+        theirs, _ = sf.read(path)
+        for incomplete in (False, True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                found = item.add_array_from_file(f"x{number}{incomplete}", path, incomplete=incomplete)
+            assert (found.shape, found._filename) == (theirs.shape, f"x{number}{incomplete}.{kind}")
+            assert np.allclose(found, theirs, atol=1e-6 if kind == "ogg" else 0)
+            assert (Path(item._path) / found._filename).read_bytes() == whole + end
+    path.write_bytes(whole[: len(whole) * 3 // 4] + b"\0" * 9)
+    with pytest.raises(ValueError, match="decode|frames"):
+        item.add_array_from_file("cut", path)
+
+
+def test_what_does_not_help_is_not_advised(item: Any, tmp_path: Path) -> None:
+    """`incomplete=True` and copies, where they are no way out."""
+    sf.write(tmp_path / "x.aiff", np.zeros(100), 8000)
+    sf.write(tmp_path / "x.wav", np.zeros(100), 8000)
+    sf.write(tmp_path / "x.ogg", np.zeros(1000), 8000)
+    wav, ogg = (tmp_path / "x.wav").read_bytes(), (tmp_path / "x.ogg").read_bytes()
+    cases = [
+        ("another", (tmp_path / "x.aiff").read_bytes(), "no WAV file.*convert it with another tool", "incomplete"),
+        ("headless", wav[:40], "without a 'data' chunk.*restore it from a copy", "incomplete"),
+        ("nothing", wav[:45], "ends after 0.*restore it from a copy", "incomplete"),
+        ("chained", ogg + ogg, "chained.*Split it", "incomplete|restore"),
+    ]
+    for name, data, said, unsaid in cases:
+        path = tmp_path / f"{name}.wav"
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=said) as refused:
+            item.add_array_from_file(name, path)
+        assert not re.search(unsaid, str(refused.value)), refused.value
+        with pytest.raises(ValueError) as refused:
+            item.add_array_from_file(name, path, incomplete=True)
+        assert "incomplete" not in str(refused.value)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rates_as_they_are_given(tmp_path: Path, module: Any) -> None:
+    """Texts, floats and NumPy's numbers: the document has what was given, the file and who reads it a whole number."""
+    new = module.create_dataset(tmp_path / "d").add_item("i")
+    for number, (rate, written) in enumerate([("8000", '"8000"'), (8000.0, "8000.0"), (np.int64(8000), "8000"), (np.float64(8000), "8000.0")]):
+        for kind in AUDIO:
+            new.add_array(f"x{number}{kind}", np.zeros(100), None, kind, rate)
+            document = (tmp_path / f"d/i/x{number}{kind}.json").read_text()
+            assert f'"samplerate": {written}\n' in document
+            found = module.Array(tmp_path / f"d/i/x{number}{kind}.json")
+            assert (found.metadata, type(found.metadata["samplerate"])) == ({"samplerate": 8000}, int)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        new.add_array("between", np.zeros(100), None, "wav", 44100.5)
+    if module is ours:
+        assert ["44100.5" in str(w.message) and "44100;" in str(w.message) for w in told] == [True]
+    assert getattr(new, "between").metadata["samplerate"] == 44100 == sf.info(str(tmp_path / "d/i/between.wav")).samplerate
+
+
+def test_rates_that_nobody_reads_are_not_written(item: Any) -> None:
+    """libsndfile keeps a rate in 32 bits with a sign."""
+    item.add_array("most", [0.0], None, "wav", 2**31 - 1)
+    assert sf.read(f"{item._path}/most.wav")[1] == 2**31 - 1
+    for rate in [2**31, 2**32 - 1]:
+        with pytest.raises(TypeError, match=str(rate)):
+            item.add_array("more", [0.0], None, "wav", rate)
+    assert "more" not in item

@@ -261,15 +261,37 @@ fn a_flac_that_contradicts_itself_is_an_error() {
     );
     let unsigned = [&whole[..26], &[0; 16], &whole[42..third]].concat();
     assert_eq!(read(unsigned).unwrap().shape(), [8192, 2]);
-    // Nothing of what follows is left out in silence.
-    let bytes = |follows: &[u8]| format!(" {} bytes follow", follows.len());
-    let declared = with_length(9500);
-    for follows in [&declared[..], b"x", &[0; 128], b"TAG and more", &golden("flac/noise.flac")] {
-        check(read([&declared[..], follows].concat()), FormatErrorKind::Corrupt, &["goes on after", &bytes(follows)]);
+    // Further frames of the stream are not left out in silence, where no MD5 tells either.
+    let unsigned = [&with_length(8192)[..26], &[0; 16], &whole[42..]].concat();
+    check(read(unsigned), FormatErrorKind::Corrupt, &["declares 8192 frames", "goes on after"]);
+}
+
+#[test]
+fn what_follows_all_declared_frames_is_no_part_of_the_array() {
+    let noise = golden("flac/noise.flac");
+    let flac = golden("flac/pcm_16_2.flac");
+    let id3v1 = [b"TAG".as_slice(), &[0; 125]].concat();
+    let apev2 = [b"APETAGEX".as_slice(), &2000u32.to_le_bytes(), &[7; 100]].concat();
+    let ends: [&[u8]; 8] = [b"x", &[0; 100], &[0; 128], &[0xff; 999], b"TAG and more", &id3v1, &apev2, &noise];
+    for (whole, chained) in [(&flac, false), (&golden("ogg/many_pages.ogg"), true), (&golden("wav/pcm_16_2.wav"), false)] {
+        let all = read(whole.clone()).unwrap();
+        for follows in ends {
+            let file = [&whole[..], follows].concat();
+            assert_eq!(read(file.clone()).unwrap(), all, "{follows:02x?}");
+            let mut kept = open(file, true).unwrap();
+            assert_eq!(kept.info().incomplete, None, "{follows:02x?}");
+            assert_eq!(kept.read_all().unwrap(), all, "{follows:02x?}");
+        }
+        // The same file again: of Ogg that is a chain.
+        match read([&whole[..], whole].concat()) {
+            Err(e) if chained => assert!(e.to_string().contains("chained"), "{e}"),
+            twice => assert_eq!(twice.unwrap(), all),
+        }
+        // What has fewer frames than declared is not made whole by what follows.
+        if !chained {
+            check(read([&whole[..whole.len() * 3 / 4], &[0; 9]].concat()), FormatErrorKind::Corrupt, &[]);
+        }
     }
-    // A tag at the end is none of its frames.
-    let tagged = [&with_length(9500)[..], b"TAG", &[0; 125]].concat();
-    assert_eq!(read(tagged).unwrap().shape(), [9500, 2]);
 }
 
 #[test]

@@ -73,7 +73,8 @@ def made(name: str, found: _native._JbofArray) -> Array:
     metadata.pop("_filename", None)
     metadata.pop("_sigbank", None)
     if samplerate is not None:
-        metadata.setdefault("samplerate", samplerate)
+        # Of audio the file decides, whatever its document says; `sigbank check` tells where they differ.
+        metadata["samplerate"] = samplerate
     if elements is None:
         array = _by_numpy(where)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -130,9 +130,10 @@ class DataSet:
             yield Item._of(self, name)
 
     def find_items(self, **query: Any) -> Iterator[Item]:
-        """The items whose metadata have the value given for each key; a list (tuple, set, array) means any of its values.
+        """The items whose metadata have the value given for each key; what can be iterated over (a list, set, array, range, generator) means any
+        of its values, but a text itself, and a dict itself or any of its keys.
 
-        Values compare as Python's do: 1, 1.0 and True are equal. A key that an item lacks does not match.
+        Values compare as Python's do: 1, 1.0 and True are equal. A key that an item lacks does not match. An iterator is used up.
 
         Raises:
             InvalidError: (a TypeError) a value that JSON does not have, and metadata therefore cannot.
@@ -213,11 +214,16 @@ def _check(expression: str) -> None:
 
 
 def _alternatives(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return list(value)
-    if isinstance(value, np.ndarray) and value.ndim:
-        return list(value.tolist())
-    return [value]
+    """What a key's value may be: all that an iterable gives; of a dict itself or any of its keys."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.ndim else value.item()
+    if isinstance(value, str):
+        return [value]
+    try:
+        each = list(value)
+    except TypeError:
+        return [value]
+    return [value, *each] if isinstance(value, Mapping) else each
 
 
 def _matches(metadata: Any, wanted: list[tuple[str, list[Any]]]) -> bool:

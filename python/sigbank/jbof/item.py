@@ -138,7 +138,7 @@ class Item:
         data: Any,
         metadata: dict[str, Any] | None = None,
         fileformat: str = "npy",
-        samplerate: float | None = None,
+        samplerate: float | str | None = None,
         *,
         subtype: str | None = None,
         lossy: bool = False,
@@ -151,7 +151,8 @@ class Item:
                 on their own, of shape (frames,) or (frames, channels).
             metadata: a dict of what JSON has.
             fileformat: npy, wav, flac, ogg or mat.
-            samplerate: frames a second, in Hz, a whole number; for audio.
+            samplerate: frames a second, in Hz, above 0 and below 2**31; for audio. Files hold whole numbers: of another one the file
+                has what stands before the point, with a warning. A text such as "8000" is taken as its number.
             subtype: how samples are stored, in libsndfile's words; PCM_16 by default for wav and flac. wav: PCM_U8, PCM_16, PCM_24, PCM_32,
                 FLOAT, DOUBLE; flac: PCM_S8, PCM_16, PCM_24; ogg: VORBIS.
             lossy: do not warn where samples change by the format's step or more, and take those that are not finite.
@@ -220,7 +221,7 @@ class Item:
                 raise
             missing, found = self._native.add_file(self._name, name, path, metadata, checked=True, incomplete=False)
         if missing is not None:
-            warnings.warn(f"{self._path}: the array {name!r} is a part of {path}: {missing}", UserWarning, stacklevel=2)
+            warnings.warn(f"{self._path}: the array {name!r} is what decodes of {path}: {missing}", UserWarning, stacklevel=2)
         if found is None:
             return self[name]
         # All of it was read already.
@@ -250,7 +251,7 @@ def _reopened(cls: type[Item], dataset: DataSet, name: str) -> Item:
 
 
 def _samplerate(
-    samplerate: float | None, fileformat: str, metadata: dict[str, Any] | None
+    samplerate: float | str | None, fileformat: str, metadata: dict[str, Any] | None
 ) -> tuple[int | None, dict[str, Any] | None]:
     """The rate as a file has it, and the metadata with it."""
     if samplerate is None:
@@ -261,13 +262,27 @@ def _samplerate(
         if fileformat in ("npy", "mat"):
             warnings.warn(f"{fileformat} files have no samplerate: put it in the metadata", UserWarning, stacklevel=3)
         return None, metadata
-    try:
-        rate = operator.index(samplerate)  # type: ignore[arg-type]
-    except TypeError:
-        rate = int(samplerate) if isinstance(samplerate, (float, np.floating)) and float(samplerate).is_integer() else 0
-    if not 0 < rate < 2**32 or isinstance(samplerate, bool):
-        raise errors.InvalidError(f"the samplerate {samplerate!r} is no whole number of Hz above 0: files hold no other")
+    rate = _whole(samplerate)
+    if rate is None or not 0 < rate < 2**31 or isinstance(samplerate, bool):
+        raise errors.InvalidError(f"the samplerate {samplerate!r} is no whole number of Hz above 0 and below 2**31: files hold no other")
+    if isinstance(samplerate, (float, np.floating)) and rate != samplerate:
+        what = f"{fileformat} files hold whole numbers of Hz: of the samplerate {samplerate!r} the file has {rate}"
+        warnings.warn(f"{what}; resample, or put the exact rate into metadata of another name", UserWarning, stacklevel=3)
     return rate, {**(metadata or {}), "samplerate": samplerate}
+
+
+def _whole(samplerate: Any) -> int | None:
+    """The rate that a file has for what is given: texts of whole numbers are taken, and what is behind the point is left out."""
+    try:
+        return operator.index(samplerate)
+    except TypeError:
+        pass
+    if not isinstance(samplerate, (str, float, np.floating)):
+        return None
+    try:
+        return int(samplerate)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _is_numpys(path: str) -> bool:

@@ -1,5 +1,6 @@
-//! FLAC, decoded by claxon. Every frame's checksum and place is checked; what reaches the last frame finds bytes that follow it and
-//! compares the MD5 of the whole stream.
+//! FLAC, decoded by claxon. Every frame's checksum and place is checked; what reaches the last frame finds further frames that follow it and
+//! compares the MD5 of the whole stream. Other bytes behind the last frame that the header declares (tags, padding, another file) are no
+//! part of the stream, as libsndfile has it.
 
 use super::audio::{Blocks, Coding, Sequential, count_frames, info, put_ints};
 use super::source::{Stream, read_up_to};
@@ -7,14 +8,10 @@ use super::{ArrayReader, Format, Options, Subtype};
 use crate::error::{FormatError, Result};
 use crate::model::DType;
 use crate::read_at::ReadAt;
-use claxon::input::ReadBytes;
 use claxon::{FlacReader, FlacReaderOptions};
 use md5::{Digest, Md5};
 use std::io::BufReader;
 use std::sync::Arc;
-
-/// Bytes of an ID3v1 tag, which some programs put at the end of any audio file.
-const ID3V1: u64 = 128;
 
 type Decoder = FlacReader<BufReader<Stream>>;
 
@@ -46,7 +43,7 @@ pub(super) fn open(src: Arc<dyn ReadAt>, options: Options) -> Result<Box<dyn Arr
     };
     let (frames, damage) = match declared {
         Some(frames) => (frames, None),
-        None => match blocks.count()? {
+        None => match blocks.count(stream.samples)? {
             (found, Some(e)) if !options.keep_decodable => {
                 return Err(e.within(format!("after {found} frames of a FLAC file that gives no length")));
             }
@@ -113,8 +110,10 @@ struct FlacBlocks {
 impl FlacBlocks {
     /// Decodes the whole stream: how many frames there are, and what is wrong. All that can tell a stream of undeclared length that
     /// was cut between two frames is its MD5, which is zero where its writer could not go back to fill it in.
-    fn count(&mut self) -> Result<(u64, Option<FormatError>)> {
+    /// What follows as many frames as the header declares, and is no frame, is no damage.
+    fn count(&mut self, header: Option<u64>) -> Result<(u64, Option<FormatError>)> {
         let (frames, damage) = count_frames(self, self.channels as usize)?;
+        let damage = damage.filter(|_| header != Some(frames));
         let differs = self.differs();
         self.signature = [0; 16];
         let missing = || FormatError::corrupt("the samples do not have the stream's MD5: the file was cut short or is damaged");
@@ -139,25 +138,21 @@ impl FlacBlocks {
         Ok(())
     }
 
-    /// After the last declared frame: refuses whatever follows it but an ID3v1 tag, and samples that are not those of the MD5.
+    /// After the last declared frame: refuses further frames of the stream, and samples that are not those of the MD5.
     fn check_end(&mut self) -> Result<()> {
         let Some(declared) = self.declared.filter(|&declared| self.frames >= declared) else { return Ok(()) };
-        let goes_on = |how: String| {
-            FormatError::corrupt(format!("the FLAC header declares {declared} frames, but the stream goes on after them{how}"))
-        };
-        if self.frames > declared {
-            return Err(goes_on(String::new()));
-        }
-        let rest = self.decoder.blocks().into_inner();
-        let (mut tag, mut trailing) = (Vec::new(), 0u64);
-        while let Some(byte) = rest.read_u8_or_eof()? {
-            trailing += 1;
-            if tag.len() < 3 {
-                tag.push(byte);
-            }
-        }
-        if trailing > 0 && !(trailing == ID3V1 && tag == b"TAG") {
-            return Err(goes_on(format!(": {trailing} bytes follow (another file, or what is no FLAC). Cut them off")));
+        let goes_on = self.frames > declared
+            || match self.decoder.blocks().read_next_or_eof(Vec::new()) {
+                Ok(block) => block.is_some_and(|block| self.check(&block).is_ok()),
+                Err(claxon::Error::IoError(e)) if e.kind() != std::io::ErrorKind::UnexpectedEof => return Err(e.into()),
+                // What is no frame is no part of the stream.
+                Err(_) => false,
+            };
+        if goes_on {
+            return Err(FormatError::corrupt(format!(
+                "the FLAC header declares {declared} frames, but the stream goes on after them: its writer did not finish it, or parts of \
+                 files were put together"
+            )));
         }
         if self.differs() {
             return Err(FormatError::corrupt(

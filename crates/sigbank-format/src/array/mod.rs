@@ -1,6 +1,10 @@
 //! One array in one file: NumPy's npy, the audio formats WAV, FLAC and Ogg Vorbis, and MATLAB's mat.
 //!
 //! [`open`] looks at the content, reads no more than the headers, and gives an [`ArrayReader`] that delivers windows of rows.
+//!
+//! What a header declares is what an array has: fewer elements are an error, and bytes that follow the last one are no part of it, nor a loss.
+//! Audio files often have such bytes (ID3v1 tags, padding), which libsndfile passes over too. What goes on as the same stream is an error: further
+//! FLAC frames, a second Ogg stream, bytes behind wav data whose size was never filled in or wrapped.
 
 #[cfg(feature = "audio")]
 mod audio;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde_json::Value;
 use sigbank::format::array::{self, ArrayReader, EncodeOptions, Encoded, Format, Options, Subtype};
-use sigbank::format::error::FormatError;
+use sigbank::format::error::{FormatError, FormatErrorKind};
 use sigbank::format::model::Array;
 use sigbank::format::model::json::Json;
 use sigbank::format::read_at::ReadAt;
@@ -54,20 +54,12 @@ fn put(dataset: &Dataset, item: &str, new: &New<'_>, src: OnDisk, format: Format
     if new.checked {
         return copy(&new.metadata).map(|_| (None, None));
     }
-    let located = |e: FormatError| {
-        let e = Error::from(e).at(path.display());
-        let audio = matches!(format, Format::Wav | Format::Flac | Format::Ogg);
-        if audio && !new.incomplete {
-            e.remedy("restore it from a copy, or take what decodes of it (in Python: incomplete=True)")
-        } else {
-            e
-        }
-    };
     let src = Arc::new(src);
+    let located = |e: FormatError| refused(e, new, &src, format);
     let options = Options { keep_decodable: new.incomplete, ..Options::default() };
     let opened = match format {
-        Format::Mat => array::mat::open(src, name),
-        _ => array::open_with(src, format, options),
+        Format::Mat => array::mat::open(src.clone(), name),
+        _ => array::open_with(src.clone(), format, options),
     };
     let mut reader = opened.map_err(located)?;
     let rate = reader.info().sample_rate();
@@ -98,6 +90,27 @@ fn put(dataset: &Dataset, item: &str, new: &New<'_>, src: OnDisk, format: Format
     Ok((missing, Some((item.array(name)?, array, rate))))
 }
 
+/// An error of reading with what helps: what decodes is offered only where something does.
+fn refused(e: FormatError, new: &New<'_>, src: &Arc<OnDisk>, format: Format) -> Error {
+    let (kind, e) = (e.kind(), Error::from(e).at(new.path.display()));
+    let audio = matches!(format, Format::Wav | Format::Flac | Format::Ogg);
+    if !audio || kind != FormatErrorKind::Corrupt {
+        return e;
+    }
+    if src.head().is_ok_and(|head| Format::sniff(&head).is_none()) {
+        return e.remedy(format!(
+            "see what it is: a file of another kind is not made {format} by its name, so convert it with another tool; a damaged one is to be \
+             restored from a copy"
+        ));
+    }
+    let keep = Options { keep_decodable: true, ..Options::default() };
+    let decodes = !new.incomplete && array::open_with(src.clone(), format, keep).is_ok_and(|reader| reader.info().rows() > 0);
+    e.remedy(match decodes {
+        true => "restore it from a copy, or take what decodes of it (in Python: incomplete=True)",
+        false => "restore it from a copy",
+    })
+}
+
 /// A whole file of exactly these samples, of the kind that they were read from: but wav of floats for Vorbis, which would lose by being encoded again.
 fn anew(reader: &dyn ArrayReader, format: Format, array: &Array) -> std::result::Result<(Format, Encoded), FormatError> {
     let audio = reader.info().audio.as_ref();
@@ -122,6 +135,15 @@ struct OnDisk {
     len: u64,
 }
 
+impl OnDisk {
+    /// The bytes that tell what it is.
+    fn head(&self) -> std::result::Result<Vec<u8>, FormatError> {
+        let mut head = vec![0; self.len.min(12) as usize];
+        self.read_at(0, &mut head)?;
+        Ok(head)
+    }
+}
+
 impl ReadAt for OnDisk {
     fn size(&self) -> u64 {
         self.len
@@ -143,8 +165,7 @@ fn look(path: &Path) -> Result<(OnDisk, Option<Format>)> {
         std::io::ErrorKind::NotFound => located(Error::not_found("there is no such file").remedy("check the path")),
         _ => located(Error::from(e)),
     })?;
-    let mut head = vec![0; src.len.min(12) as usize];
-    src.read_at(0, &mut head).map_err(|e| located(e.into()))?;
+    let head = src.head().map_err(|e| located(e.into()))?;
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let format = Format::sniff(&head).or_else(|| Format::from_extension(extension));
     Ok((src, format))

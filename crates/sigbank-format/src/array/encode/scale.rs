@@ -9,6 +9,9 @@ use crate::model::{Array, Kind};
 /// More channels than frames are an array that lies on its side, from so many channels on.
 const SUSPICIOUS_CHANNELS: usize = 9;
 
+/// Readers keep the rate in 32 bits with a sign, libsndfile among them: of more, they refuse the file.
+const MAX_RATE: u32 = i32::MAX as u32;
+
 /// What an audio file says of its samples.
 pub(super) struct Layout {
     pub frames: usize,
@@ -21,6 +24,11 @@ pub(super) fn layout(format: Format, array: &Array, options: &EncodeOptions<'_>,
     let Some(sample_rate) = options.sample_rate.filter(|&rate| rate > 0) else {
         return Err(FormatError::invalid(format!("a {format} file needs a sample rate above 0: give one, in Hz")));
     };
+    if sample_rate > MAX_RATE {
+        return Err(FormatError::invalid(format!(
+            "a sample rate of {sample_rate} Hz, where programs read audio files of up to {MAX_RATE} Hz: write npy, and the rate into the metadata"
+        )));
+    }
     let (frames, channels) = match *array.shape() {
         [frames] => (frames, 1),
         [frames, channels] => (frames, channels),

@@ -145,3 +145,14 @@ fn flac_has_every_rate_channel_and_width_of_the_format() {
         }
     }
 }
+
+#[test]
+fn a_rate_of_more_than_31_bits_is_not_written() {
+    for format in [Format::Wav, Format::Flac, Format::Ogg] {
+        let options = EncodeOptions { sample_rate: Some(1 << 31), ..EncodeOptions::default() };
+        let e = encode(format, &floats(&[0.5; 64]), &options).unwrap_err();
+        assert!(e.to_string().contains("2147483648 Hz"), "{e}");
+    }
+    let options = EncodeOptions { sample_rate: Some((1 << 31) - 1), ..EncodeOptions::default() };
+    encode(Format::Wav, &floats(&[0.5; 64]), &options).unwrap();
+}
