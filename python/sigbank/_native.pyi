@@ -79,7 +79,8 @@ class Field:
 class Dataset:
     """A dataset of any layout, opened read-only by `sigbank.open`.
 
-    It can be pickled (which opens it again) and used in threads and after a fork.
+    It can be used in threads and after a fork, and pickled: unpickling opens it again, with the records that it had (and that `where` found),
+    though others were added meanwhile; where some are gone it raises ConflictError.
     """
 
     @property
@@ -166,7 +167,7 @@ class Dataset:
         Raises:
             CorruptError, NotFoundError: with the first file that is wrong.
         """
-    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 def open(
     path: str | PathLike[str],
@@ -320,13 +321,19 @@ __all__ += [
     "signal_write_shard",
 ]
 
-__all__ += ["JbofDataset", "MappedFile", "MetadataTable", "check_expression", "jbof_item_name"]
+__all__ += ["JbofDataset", "MappedFile", "MetadataTable", "check_expression", "jbof_item_name", "made_again", "reopened"]
 
 def jbof_item_name(template: str, metadata: Any) -> str:
     """The name that a template gives an item of these metadata, as `str.format` makes it."""
 
 def check_expression(expression: str) -> str:
     """The expression in its one form."""
+
+def reopened(path: str | PathLike[str], state: str, version: int | str | None = None, storage_options: Mapping[str, str] | None = None) -> Dataset:
+    """A dataset with the records that it had: what its pickle calls."""
+
+def made_again(dataset: Dataset, method: str, args: tuple[Any, ...], kept: Mapping[str, list[int]]) -> Dataset:
+    """What was found in a dataset, or windows of it: what their pickles call."""
 
 @final
 class MetadataTable:

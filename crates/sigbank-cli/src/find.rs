@@ -220,7 +220,7 @@ fn in_signal(args: &Args, dataset: &signal_dataset::Dataset, expr: &Expr, out: &
     let (mut keys, mut names): (BTreeSet<_>, BTreeSet<_>) =
         (expr.keys().into_iter().collect(), expr.fields().into_iter().collect());
     let (mut known_keys, mut known_names) = (BTreeSet::new(), BTreeSet::new());
-    let mut all = true;
+    let (mut all, asked) = (true, expr.in_split("all"));
     'all: for batch in dataset.metadata_batches(0..dataset.len()) {
         for record in batch? {
             if !printer.wants_more() {
@@ -247,7 +247,7 @@ fn in_signal(args: &Args, dataset: &signal_dataset::Dataset, expr: &Expr, out: &
                 }
             }
             let told = Record::new(&record.id, &record.metadata).with_fields(&fields);
-            if expr.matches(&told)? {
+            if asked.matches(&told)? {
                 printer.tell(&told, None, || Ok(record.metadata.to_value()?))?;
             }
         }

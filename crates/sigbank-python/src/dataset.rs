@@ -278,8 +278,9 @@ impl Dataset {
     /// The ids of all records, in order, split by split.
     ///
     /// Raises:
-    ///     UnsupportedError: the layout's records have no ids (Sedpack's).
+    ///     UnsupportedError: the layout's records have no ids (Sedpack's), and windows have none.
     fn ids(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.windows.as_ref().map_or(Ok(()), |of| of.refuse_ids(&self.path))?;
         let all = || {
             let mut ids = Vec::new();
             for split in self.source.splits() {
@@ -295,8 +296,9 @@ impl Dataset {
     /// Raises:
     ///     KeyError: no record has it; the message names ids that are near.
     ///     InvalidError: (a ValueError) several have it.
-    ///     UnsupportedError: the layout's records have no ids (Sedpack's).
+    ///     UnsupportedError: the layout's records have no ids (Sedpack's), and windows have none.
     fn by_id<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Bound<'py, PyDict>> {
+        self.windows.as_ref().map_or(Ok(()), |of| of.refuse_ids(&self.path))?;
         let (split, ordinal) = py.detach(|| self.source.by_id(id)).map_err(|e| match e.code() {
             Code::NotFound => PyKeyError::new_err(e.to_string()),
             _ => raise(e),
@@ -391,7 +393,9 @@ impl Dataset {
         drop_last: bool,
         prefetch_bytes: Option<Whole>,
     ) -> PyResult<BatchIterator> {
-        self.known(split)?;
+        if self.known(split)? == 0 {
+            self.windows.as_ref().map_or(Ok(()), |of| of.refuse_none(&self.path, split))?;
+        }
         let mut source = py.detach(|| self.source.exact(true)).map_err(raise)?.unwrap_or_else(|| Arc::clone(&self.source));
         let known = |source: &dyn Source| fields.iter().flatten().all(|name| source.schema().position(name).is_some());
         if source.schema_of().is_some() && !known(&*source) {
@@ -451,22 +455,8 @@ impl Dataset {
         )
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        if let Some(of) = &self.windows {
-            return of.reduce(py);
-        }
-        let mut open = PyModule::import(py, "sigbank")?.getattr("open")?;
-        let settings = PyDict::new(py);
-        if self.version.is_some() {
-            settings.set_item("version", self.root_digest(py)?)?;
-        }
-        if !self.options.is_empty() {
-            settings.set_item("storage_options", self.options.clone())?;
-        }
-        if !settings.is_empty() {
-            open = PyModule::import(py, "functools")?.getattr("partial")?.call((open,), Some(&settings))?;
-        }
-        Ok((open, PyTuple::new(py, [&self.path])?))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        crate::query::reduce(slf)
     }
 }
 

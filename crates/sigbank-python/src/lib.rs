@@ -42,6 +42,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tools::bench_decode, m)?)?;
     m.add_class::<query::MetadataTable>()?;
     m.add_function(wrap_pyfunction!(query::check_expression, m)?)?;
+    m.add_function(wrap_pyfunction!(query::reopened, m)?)?;
+    m.add_function(wrap_pyfunction!(query::made_again, m)?)?;
     jbof::register(m)?;
     signal::register(m)
 }

@@ -211,6 +211,23 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Calls `each` with every term, to be replaced.
+    pub(super) fn each_term(&mut self, each: &mut dyn FnMut(&mut Term)) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter_mut().for_each(|node| node.each_term(each)),
+            Self::Not(node) => node.each_term(each),
+            Self::Leaf(leaf) => {
+                each(&mut leaf.what);
+                if let Test::Compare(_, term) | Test::Within(term) = &mut leaf.test {
+                    each(term);
+                }
+            }
+            Self::Exists(_) | Self::Has(_) => {}
+        }
+    }
+}
+
 /// What [`Node::visit`] meets.
 pub(super) enum Visited<'a> {
     Path(&'a [Step]),

@@ -10,7 +10,7 @@ use super::columns::Texts;
 use super::parallel::parallel;
 use super::records::unsearched;
 use super::table::TableBuilder;
-use super::{Expr, Field, Table, Unknown};
+use super::{Expr, Field, ONLY_SPLIT, Table, Unknown};
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::scan::{self, Document};
 use crate::layout::jbof::{ArrayDescription, Dataset};
@@ -170,7 +170,7 @@ impl Catalog {
             Odd::Caller => self.odd.keys().copied().collect(),
             Odd::Expr => self.damaged(),
         };
-        let held = self.table.select(expr)?.into_iter().filter(|row| apart.binary_search(row).is_err());
+        let held = self.table.select(&expr.in_split(ONLY_SPLIT))?.into_iter().filter(|row| apart.binary_search(row).is_err());
         let mut hits: Vec<Hit> = held.map(|row| Hit { row, certain: true }).collect();
         if odd == Odd::Caller {
             hits.extend(apart.into_iter().map(|row| Hit { row, certain: false }));

@@ -18,8 +18,8 @@
 //!
 //! | layout | a record | `id` | `split` | keys | fields |
 //! |---|---|---|---|---|---|
-//! | JBOF | an item | its name | | its metadata | its arrays; no axes |
-//! | signal-dataset | a record | its id | | its metadata; `annotations.SET.values.KEY`, `annotations.SET.status`, as they are now | its fields; `@sample_rate` of a time axis in seconds |
+//! | JBOF | an item | its name | `all` | its metadata | its arrays; no axes |
+//! | signal-dataset | a record | its id | `all` | its metadata; `annotations.SET.values.KEY`, `annotations.SET.status`, as they are now | its fields; `@sample_rate` of a time axis in seconds |
 //! | Sedpack | **a shard**, with all of its examples | its path | its split | its `custom_metadata` | the declared attributes; no axes, no rates |
 //!
 //! Values that examples hold (a key byte, a label) are samples, and are not asked for. [`Records`] searches the two latter, [`jbof::Catalog`] the first,
@@ -59,6 +59,7 @@ mod row;
 mod select;
 mod selected;
 mod source;
+mod state;
 mod table;
 #[cfg(test)]
 mod table_tests;
@@ -70,6 +71,7 @@ pub use records::{INDEX_FOLDER, Matched, Records, index_folder};
 pub use row::{Field, Record};
 pub use selected::{Places, Searched, Selected, open, places};
 pub use source::open_source;
+pub use state::State;
 pub use table::{Named, Table, TableBuilder, Unknown};
 
 use crate::error::{Error, Result};
@@ -78,6 +80,9 @@ use sigbank_format::model::json::Json;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+/// The split of layouts that have but one.
+const ONLY_SPLIT: &str = "all";
 
 /// What is asked of each record: see the [module](self) for the language. Its `Display` is a text that parses to the same.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +108,30 @@ impl Expr {
             1 => nodes.pop().unwrap_or(Node::All(nodes)),
             _ => Node::All(nodes),
         };
+        Self { node }
+    }
+
+    /// The same for records that are all of one split, whose name stands for `split` then: of JBOF and signal-datasets, `all`.
+    ///
+    /// ```
+    /// use sigbank::format::model::json::Json;
+    /// use sigbank::query::{Expr, Record};
+    /// let expr: Expr = "split == 'all' and not split in ['test']".parse()?;
+    /// let record = Record::new("a", &Json::EMPTY);
+    /// assert!(expr.in_split("all").matches(&record)? && !expr.in_split("train").matches(&record)?);
+    /// # Ok::<(), sigbank::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_split(&self, name: &str) -> Self {
+        if !self.own().contains(&"split") {
+            return self.clone();
+        }
+        let mut node = self.node.clone();
+        node.each_term(&mut |term| {
+            if matches!(term, Term::Split) {
+                *term = Term::Literal(Json::from(name));
+            }
+        });
         Self { node }
     }
 

@@ -220,7 +220,7 @@ impl Parser {
                 term @ (Term::Path(_) | Term::Field(_, Property::Shape | Property::Axes)) => Ok(Test::Within(term)),
                 other => Err(Refusal::new(self.at(), format!("expected a list such as ['a', 'b'] behind 'in', found {other}"))),
             },
-            _ => Err(self.wrong("a list such as ['a', 'b'], or a key whose value is one,")),
+            _ => Err(self.wrong("a list such as ['a', 'b'], or a key whose value is one")),
         }
     }
     fn list(&mut self, end: &str) -> Result<Vec<Json>, Refusal> {

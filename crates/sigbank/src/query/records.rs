@@ -1,7 +1,7 @@
 //! Records of signal-datasets and Sedpack datasets as a [`Table`], and the index that is kept of the former.
 
 use super::jbof::Keep;
-use super::{Expr, Field, Record, Table, TableBuilder};
+use super::{Expr, Field, ONLY_SPLIT, Record, Table, TableBuilder};
 use crate::error::{Code, Error, Result};
 use crate::layout::Source;
 use crate::layout::signal_dataset::{Dataset, Place, RecordMetadata};
@@ -230,7 +230,11 @@ impl Records {
     /// # Errors
     /// Those of [`Table::select`].
     pub fn find(&self, expr: &Expr) -> Result<Vec<Matched>> {
-        let rows = self.table.select(expr)?.into_iter();
+        let rows = match self.counts.is_empty() {
+            true => self.table.select(&expr.in_split(ONLY_SPLIT))?,
+            false => self.table.select(expr)?,
+        };
+        let rows = rows.into_iter();
         let rows = rows.filter(|row| self.unreadable.binary_search_by_key(row, |(bad, _)| *bad).is_err());
         if self.counts.is_empty() {
             return rows.map(|row| Ok(Matched { row, first: self.table.ordinal(row)?, records: 1 })).collect();
@@ -256,8 +260,13 @@ impl Records {
 
     fn save(&self, path: &Path, key: u128) -> Result<()> {
         let Some(folder) = path.parent() else { return Ok(()) };
-        std::fs::create_dir_all(folder).map_err(|e| Error::from(e).at(folder.display()))?;
-        self.table.save_with(path, LAYOUT, key)?;
+        let told = |e: Error| match (path.is_dir(), e.remedy_text().is_some()) {
+            (true, _) => e.remedy("remove this folder: an index of the dataset is kept as a file of that name"),
+            (_, true) => e,
+            _ => e.remedy(format!("name a folder that can be written by the environment variable {INDEX_FOLDER}")),
+        };
+        std::fs::create_dir_all(folder).map_err(|e| told(Error::from(e).at(folder.display())))?;
+        self.table.save_with(path, LAYOUT, key).map_err(|e| told(e.at(path.display())))?;
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
             if age.is_some_and(|age| age > UNUSED) && entry.file_name().to_string_lossy().contains(LAYOUT) {

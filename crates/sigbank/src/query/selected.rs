@@ -61,9 +61,10 @@ pub type Places = BTreeMap<String, Vec<u64>>;
 /// that could not be searched. `searched` is the same dataset. Indices are used and kept as `SIGBANK_INDEX` says.
 ///
 /// # Errors
-/// Those of [`Catalog::refresh`], [`Records::of_signal`] and [`super::Table::select`].
+/// Those of [`Catalog::refresh`], [`Records::of_signal`] and [`super::Table::select`]; `Conflict` where another signal-dataset is at the place.
 pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(Places, Vec<String>)> {
     let mut found: Places = source.splits().into_iter().map(|split| (split.name, Vec::new())).collect();
+    let only = source.splits().into_iter().next().map(|split| split.name).unwrap_or_default();
     let keep = Keep::chosen()?;
     let (records, mut warnings) = match searched {
         Searched::Jbof(dataset) => {
@@ -82,13 +83,17 @@ pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(
             (None, warnings)
         }
         Searched::Signal(dataset) => {
+            if format!("sha256:{}", dataset.root_digest()) != source.root_digest()? {
+                let what = "another dataset was put in the place of the one that was opened";
+                return Err(Error::conflict(what).at(source.location()).remedy("open it again"));
+            }
             let records = Records::of_signal(dataset, keep, index_folder().as_deref())?;
             (Some(records.annotated(dataset, expr)?), Vec::new())
         }
-        Searched::Sedpack(shards) => (Some(Records::of_units(&**shards)?), Vec::new()),
+        // As it was opened: shards that came since have no numbers in it.
+        Searched::Sedpack(_) => (Some(Records::of_units(source)?), Vec::new()),
     };
     if let Some(records) = records {
-        let only = source.splits().into_iter().next().map(|split| split.name).unwrap_or_default();
         for matched in records.find(expr)? {
             let split = Some(records.table().split(matched.row)?).filter(|split| !split.is_empty()).unwrap_or(&only);
             found.entry(split.to_owned()).or_default().extend(matched.first..matched.first + matched.records);
@@ -168,6 +173,12 @@ impl Selected {
             None => Ok(Self { inner, splits }),
             Some(name) => Err(Error::not_found(format!("there is no split '{name}'")).at(inner.location())),
         }
+    }
+
+    /// Without the splits that are not named.
+    pub(super) fn only(mut self, splits: &[&str]) -> Self {
+        self.splits.retain(|(name, _)| splits.contains(&name.as_str()));
+        self
     }
 
     /// The numbers of the records of a split in the source, ascending.

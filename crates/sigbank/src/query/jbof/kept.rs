@@ -40,7 +40,10 @@ pub(super) fn save(table: &Table, layout: &str, dataset: &Dataset, root: Option<
     let made = place(folder)?;
     // A directory that had to be made shows in the root; what else came meanwhile would not be told from it.
     let root = root.filter(|_| !made);
-    table.save_with(&path, layout, root.unwrap_or(0)).map_err(|e| e.at(path.display()))?;
+    table.save_with(&path, layout, root.unwrap_or(0)).map_err(|e| match path.is_dir() {
+        true => e.at(path.display()).remedy("remove this folder: the index is kept as a file of that name"),
+        false => e.at(path.display()),
+    })?;
     sweep(&path);
     Ok(path)
 }
