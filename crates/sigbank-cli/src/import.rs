@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use sigbank::Error;
 use sigbank::convert::Skipped;
 use sigbank::convert::import::{
-    Csv, ImportOptions, ImportPlan, ImportReport, Pattern, PlannedArray, PlannedItem, Table, Template, plan, run as import,
+    Csv, ImportOptions, ImportPlan, ImportReport, Pattern, PlannedArray, PlannedItem, Table, Template, check_dest, plan,
+    run as import,
 };
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +19,8 @@ const NAMED: usize = 20;
 /// Make a JBOF data set of a folder of loose files (wav, flac, ogg, npy, mat), which are copied unchanged
 ///
 /// Each file becomes an array of an item. What its path says, a table and the headers of audio (samplerate, channels, bits, duration in
-/// seconds) become metadata. What is left out is counted and listed. Two files that would be one array end the run. Run it again after an
+/// seconds) become metadata. What is left out is counted and listed, hidden files (whose name, or a folder's,
+/// begins with a dot) among it. Two files that would be one array end the run. Run it again after an
 /// interruption: what is copied is not copied again.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -93,6 +95,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         crate::eprintln_quietly(&text::shown(&format!("warning: {of}{warning}")));
     }
     if args.dry_run {
+        check_dest(&plan, &args.dest)?;
         return print_plan(&plan, args.json, out);
     }
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {eta} left"));

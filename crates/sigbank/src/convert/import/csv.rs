@@ -33,6 +33,7 @@ type Read = (Vec<Map<String, Value>>, Vec<String>);
 
 pub(super) fn rows(text: &[u8], key: Option<&str>, how: &Csv) -> Result<Read> {
     let separator = how.delimiter.unwrap_or_else(|| separator(text, key));
+    quotes(text, separator)?;
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(text);
     let told = match separator {
         b'\t' => "a tab".to_owned(),
@@ -71,34 +72,102 @@ pub(super) fn rows(text: &[u8], key: Option<&str>, how: &Csv) -> Result<Read> {
     Ok((rows, warnings))
 }
 
+/// Refuses a quote that nobody closed: it takes what follows, up to the next quote or the end, for one value.
+fn quotes(text: &[u8], separator: u8) -> Result<()> {
+    let wrong = |line: usize, what: &str| {
+        Error::corrupt(format!("the quote that a field in line {line} begins with {what}"))
+            .remedy("close it; a quote that belongs to the value is written twice, in a field in quotes")
+    };
+    // The line where the field began that is in quotes, and whether its quote may have ended.
+    let (mut open, mut closed, mut line, mut begins) = (None, false, 1, true);
+    for &byte in text {
+        match open {
+            None if byte == b'"' && begins => (open, closed) = (Some(line), false),
+            None => {}
+            // Of two quotes the second one.
+            Some(_) if byte == b'"' => closed = !closed,
+            Some(began) if closed => {
+                let ends = byte == separator || matches!(byte, b'\n' | b'\r');
+                if !ends && began != line {
+                    return Err(wrong(
+                        began,
+                        &format!("ends in the middle of line {line}, before '{}'", char::from(byte).escape_default()),
+                    ));
+                }
+                open = None;
+            }
+            Some(_) => {}
+        }
+        begins = open.is_none() && (byte == separator || matches!(byte, b'\n' | b'\r'));
+        line += usize::from(byte == b'\n');
+    }
+    match open.filter(|_| !closed) {
+        Some(began) => Err(wrong(began, "is not closed before the end of the file")),
+        None => Ok(()),
+    }
+}
+
 /// What separates the fields of the first line.
 fn separator(text: &[u8], key: Option<&str>) -> u8 {
     let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let known = |separator: u8| {
         let mut reader = csv::ReaderBuilder::new().delimiter(separator).has_headers(false).from_reader(first);
         let fields = reader.records().next().and_then(Result::ok).unwrap_or_default();
-        let joins = fields.iter().map(str::trim).any(|field| key.map_or(PATHS.contains(&field), |key| key == field));
+        let joins = fields
+            .iter()
+            .map(str::trim)
+            .any(|field| key.map_or(PATHS.iter().any(|path| path.eq_ignore_ascii_case(field)), |key| key == field));
         (joins && fields.len() > 1, fields.len())
     };
     // Of equals the first.
     SEPARATORS.into_iter().rev().max_by_key(|separator| known(*separator)).unwrap_or(b',')
 }
 
+/// Words that stand for no value, or for a number that JSON does not have, in lower case.
+const NOTHING: [&str; 22] = [
+    "na",
+    "n/a",
+    "#n/a",
+    "<na>",
+    "nan",
+    "-nan",
+    "nat",
+    "null",
+    "none",
+    "nil",
+    "-",
+    "--",
+    "?",
+    ".",
+    "missing",
+    "unknown",
+    "inf",
+    "+inf",
+    "-inf",
+    "infinity",
+    "-infinity",
+    "#value!",
+];
+
 /// A value that makes a column text that was likely meant for numbers, and why.
 fn doubt<'a>(values: &[&'a str]) -> Option<(&'a str, String)> {
     let others: Vec<&str> = values.iter().copied().filter(|value| !is_number(value)).collect();
-    let numbers = values.len() - others.len();
-    let first = others.first()?;
-    if numbers > others.len() {
-        let of = values.len();
+    let (of, numbers) = (values.len(), values.len() - others.len());
+    let Some(first) = others.first().copied() else {
+        let why = "has more digits than a number here keeps: so they stay as they are";
+        return values.iter().copied().find(|value| !is_kept(value)).map(|value| (value, why.to_owned()));
+    };
+    let nothing = |value: &&str| NOTHING.contains(&value.trim().to_lowercase().as_str());
+    if numbers > others.len() || (numbers > 0 && others.iter().all(nothing)) {
+        let are = if numbers == 1 { "is" } else { "are" };
         let why = format!(
-            "is no number as {numbers} of its {of} values are: correct it, or say that it stands for no value (--na '{first}')"
+            "is no number as {numbers} of its {of} values {are}: correct it, or say that it stands for no value (--na '{first}')"
         );
         return Some((first, why));
     }
     let commas = |value: &&str| value.matches(',').count() == 1 && is_number(&value.replace(',', "."));
     let why = "has a comma where numbers here have a point: write it with one to have a number";
-    values.iter().all(|value| commas(value) || is_number(value)).then(|| (*first, why.to_owned()))
+    values.iter().all(|value| commas(value) || is_number(value)).then(|| (first, why.to_owned()))
 }
 
 /// Whether a value is a number, and not digits with zeros before them, which are a name of something.
@@ -106,6 +175,12 @@ fn is_number(cell: &str) -> bool {
     let digits = cell.trim_start_matches('-');
     let padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
     digits.starts_with(|c: char| c.is_ascii_digit()) && !padded && cell.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+/// Whether a number keeps all digits as a float, which whole ones beyond 2^53 may not.
+fn is_kept(number: &str) -> bool {
+    let whole = number.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    !whole || number.parse::<i64>().is_ok_and(|value| value.unsigned_abs() <= 1 << 53)
 }
 
 /// What the values of a column are.
@@ -120,17 +195,20 @@ enum Column {
 impl Column {
     fn of(values: &[&str]) -> Self {
         let all = |is: fn(&str) -> bool| values.iter().all(|value| is(value));
-        let is_int = |cell: &str| cell.parse::<i64>().is_ok_and(|n| n.to_string() == cell);
+        let is_int = |cell: &str| match cell.parse::<i64>() {
+            Ok(n) => n.to_string() == cell,
+            Err(_) => cell.parse::<u64>().is_ok_and(|n| n.to_string() == cell),
+        };
         match () {
             () if all(is_int) => Self::Int,
-            () if all(is_number) => Self::Float,
+            () if all(is_number) && all(is_kept) => Self::Float,
             () if all(|cell| matches!(cell, "true" | "false" | "True" | "False")) => Self::Bool,
             () => Self::Text,
         }
     }
     fn value(self, cell: &str) -> Value {
         let value = match self {
-            Self::Int => cell.parse::<i64>().ok().map(Value::from),
+            Self::Int => cell.parse::<i64>().map(Value::from).or_else(|_| cell.parse::<u64>().map(Value::from)).ok(),
             Self::Float => cell.parse::<f64>().ok().map(Value::from),
             Self::Bool => Some(cell.eq_ignore_ascii_case("true").into()),
             Self::Text => None,
@@ -165,6 +243,43 @@ mod tests {
         let (_, warnings) = read("path;snr\na;3,5\nb;4\n", &Csv::default());
         assert!(warnings[0].starts_with("the column 'snr' is text: '3,5' in line 2 has a comma"), "{warnings:?}");
         assert_eq!(read("path,room\na,hall\nb,2\n", &Csv::default()).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn whole_numbers_keep_every_digit() {
+        let value = |cell: &str, others: &str| read(&format!("path,v\na,{cell}\nb,{others}\n"), &Csv::default());
+        let (rows, none) = value("18446744073709551615", "9223372036854775808");
+        assert_eq!((rows.contains(r#""v":18446744073709551615}"#), none.len()), (true, 0), "{rows}");
+        for (cell, other) in [("89445001021983048261", "1"), ("9007199254740993", "2.5"), ("-9223372036854775809", "1")] {
+            let (rows, warnings) = value(cell, other);
+            assert!(rows.contains(&format!(r#""v":"{cell}"}}"#)), "{rows}");
+            let expected = format!("the column 'v' is text: '{cell}' in line 2 has more digits than a number here keeps");
+            assert!(warnings[0].starts_with(&expected), "{warnings:?}");
+        }
+        assert!(value("9007199254740992", "2.5").0.contains(r#""v":9007199254740992.0}"#));
+    }
+
+    #[test]
+    fn words_for_nothing_are_told_where_there_is_a_number() {
+        for word in ["NA", "nan", "N/A", "null", "-", "inf"] {
+            let (_, warnings) = read(&format!("path,snr\na,3\nb,{word}\nc,{word}\n"), &Csv::default());
+            assert!(
+                warnings[0].starts_with(&format!("the column 'snr' is text: '{word}' in line 3 is no number")),
+                "{warnings:?}"
+            );
+        }
+        // North America, say.
+        assert_eq!(read("path,region\na,NA\nb,EU\n", &Csv::default()).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn quotes_that_nobody_closed_are_refused_by_their_line() {
+        let wrong = |text: &str| rows(text.as_bytes(), None, &Csv::default()).unwrap_err().to_string();
+        assert!(wrong("path,n\na.wav,\"1\nb.wav,2\n").contains("a field in line 2 begins with is not closed"));
+        let told = wrong("path,n\na,1\nb,\"2\nc,3\nd,\"4\n");
+        assert!(told.contains("in line 3 begins with ends in the middle of line 5, before '4'"), "{told}");
+        let kept = r#"[{"path":"a","n":"say \"x\""},{"path":"b","n":"5\" disk"},{"path":"c","n":"x\r\ny"}]"#;
+        assert_eq!(read("path,n\na,\"say \"\"x\"\"\"\nb,5\" disk\nc,\"x\r\ny\"", &Csv::default()).0, kept);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A JBOF data set of a folder of loose files: each file is copied byte for byte, and what is known of it becomes metadata.
 //!
 //! What is known of a file comes from its path ([`Pattern`]), from a table ([`Table`]), and from the header of audio (`samplerate`, `channels`,
-//! `bits`, `duration` in seconds). Files become arrays, of items by their names ([`ImportOptions::item`], [`ImportOptions::array`]).
+//! `bits`, `duration` in seconds), which the others must not contradict. Files become arrays, of items by their names ([`ImportOptions::item`], [`ImportOptions::array`]).
 //!
 //! [`plan`] looks at everything and copies nothing; [`run`] copies into a hidden folder beside the destination, which takes its name when it is
 //! complete. Run again after it was killed, it goes on where it was.
@@ -30,11 +30,13 @@ mod run;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_tables;
 
 pub use self::csv::Csv;
 pub use pattern::{Pattern, Template};
 pub use plan::{ImportOptions, ImportPlan, PlannedArray, PlannedItem, plan};
-pub use run::{ImportReport, run};
+pub use run::{ImportReport, check_dest, run};
 pub use table::Table;
 
 /// Endings of array files, in lower case; upper case counts the same.

@@ -22,6 +22,8 @@ const SIGNAL: &str = "signal";
 /// Keys of a pattern that name item and array, and are no metadata.
 const ITEM: &str = "item";
 const ARRAY: &str = "array";
+/// The key of the header's that is no whole number.
+const DURATION: &str = "duration";
 /// Bytes that are decoded at a time to see whether a file can be.
 const DECODED: usize = 1 << 20;
 /// Bad files that an error lists.
@@ -66,7 +68,7 @@ pub struct PlannedArray {
 pub struct PlannedItem {
     /// Its name.
     pub name: String,
-    /// Its metadata: what is said of all of its files.
+    /// Its metadata: what is said of all of its files; of what the table says otherwise of some of them, an object by the arrays' names.
     pub metadata: Map<String, Value>,
     /// Its arrays, sorted by name.
     pub arrays: Vec<PlannedArray>,
@@ -105,6 +107,8 @@ impl ImportPlan {
 struct One {
     item: String,
     said: Map<String, Value>,
+    /// The keys that the table says.
+    of_row: Vec<String>,
     header: Map<String, Value>,
     array: PlannedArray,
 }
@@ -115,14 +119,16 @@ enum Looked {
     Bad(Error),
 }
 
-/// Looks at every file of a folder and those below it: headers, and elements where bad files are left out. Nothing is written.
+/// Looks at every file of a folder and those below it: headers, and elements where bad files are left out. Nothing is written. Hidden files, and those
+/// in hidden folders, whose names begin with a dot, are left out.
 ///
 /// # Errors
 /// `NotFound` where the folder is not there; `AlreadyExists` where two files would be one array, naming both; `Invalid` for a name that no item or array can
-/// have, for a key of a template that a file has not, where path and table contradict each other, and where no file is left; `Unsupported` for a
+/// have, for a key of a template that a file has not, where path, table and header
+/// contradict each other, where no row of the table fits any file, and where no file is left; `Unsupported` for a
 /// folder that is a data set; and the first file that cannot be read, unless such are to be left out.
 pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
-    let found = scan_for(&ENDINGS, &[folder.to_owned()]).map_err(|e| match e.code() {
+    let mut found = scan_for(&ENDINGS, &[folder.to_owned()]).map_err(|e| match e.code() {
         Code::NotFound => e.remedy("check the path of the folder to import"),
         _ => e,
     })?;
@@ -135,6 +141,12 @@ pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
     // Why a name that is not UTF-8 is in the way is another reason here.
     let reason = |reason: &str| reason.split(" and cannot be stored").next().unwrap_or_default().to_owned();
     plan.left_out.extend(found.bad.iter().map(|bad| leave(&bad.source, &reason(&bad.reason))));
+    let hidden = |source: &str| source.split('/').any(|part| part.starts_with('.'));
+    found.candidates.retain(|file| {
+        let kept = !hidden(&file.source);
+        plan.left_out.extend((!kept).then(|| leave(&file.source, "it is hidden: its name, or a folder's, begins with a dot")));
+        kept
+    });
     let mut looked: Vec<Option<Looked>> = Vec::new();
     looked.resize_with(found.candidates.len(), || None);
     let one = |at: usize| found.candidates.get(at).map(|file| look(file, options)).transpose();
@@ -167,7 +179,11 @@ pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
         } else {
             String::new()
         };
-        let remedy = "repair it or move it away, or leave such files out: --skip-bad";
+        // What the file is blamed for wrongly has a remedy of its own.
+        let remedy = match first.remedy_text().filter(|_| first.code() == Code::Invalid) {
+            Some(own) => format!("{own}, or leave such files out: --skip-bad"),
+            None => "repair it or move it away, or leave such files out: --skip-bad".to_owned(),
+        };
         let path = first.path().map_or_else(|| folder.display().to_string(), str::to_owned);
         return Err(Error::new(first.code(), format!("{}{more}", first.message())).at(path).remedy(remedy));
     }
@@ -176,8 +192,22 @@ pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
     if let Some(table) = &options.table {
         plan.warnings = table.warnings().to_vec();
         plan.unused_rows = table.keys().filter(|key| !used.contains(*key)).map(str::to_owned).collect();
+        if used.is_empty()
+            && let (Some(file), Some(row)) = (items.values().flatten().next(), plan.unused_rows.first())
+        {
+            return Err(no_row(table, row, file).at(folder.display()));
+        }
     }
-    plan.items = items.into_iter().map(|(name, files)| item(name, files)).collect::<Result<_>>()?;
+    let mut parted = Parted::new();
+    plan.items = items.into_iter().map(|(name, files)| item(name, files, &mut parted)).collect::<Result<_>>()?;
+    plan.warnings.extend(parted.iter().map(|(key, (count, item, array))| {
+        let items = if *count == 1 { "the item".to_owned() } else { format!("{count} items, such as") };
+        let how = match is_word(key) && is_word(array) {
+            true => format!("{key}.{array}"),
+            false => format!("metadata[{key:?}][{array:?}]"),
+        };
+        format!("'{key}' is not the same for all files of {items} '{item}': the item has it by the arrays' names, to be found by {how}")
+    }));
     if plan.items.is_empty() {
         let what = match plan.left_out.first() {
             None => "no file of an array is in the folder".to_owned(),
@@ -193,6 +223,24 @@ pub fn plan(folder: &Path, options: &ImportOptions) -> Result<ImportPlan> {
     Ok(plan)
 }
 
+/// Nothing of a table fits.
+fn no_row(table: &Table, row: &str, file: &One) -> Error {
+    let (of, name) = match table.key() {
+        None => ("file", file.array.source.clone()),
+        Some(key) => (
+            "key of a file",
+            file.said.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default(),
+        ),
+    };
+    let remedy = match table.key() {
+        None => {
+            "name files by their paths relative to the folder, with or without their ending; --join KEY joins by a key of the pattern"
+        }
+        Some(_) => "correct the table, the pattern or the key",
+    };
+    Error::invalid(format!("no row of the table fits any file: there is a row of {row:?}, and a {of} {name:?}")).remedy(remedy)
+}
+
 fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
     let path = file.source.as_str();
     let mut said = Map::new();
@@ -205,9 +253,10 @@ fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
     let [own_item, own_array] =
         [ITEM, ARRAY].map(|key| said.shift_remove(key).map(|name| name.as_str().map_or_else(|| name.to_string(), str::to_owned)));
     let keys: Vec<String> = said.values().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
-    let mut row = None;
+    let (mut row, mut of_row) = (None, Vec::new());
     if let Some((key, found)) = options.table.as_ref().and_then(|table| table.find(path, &said)) {
         row = Some(key.to_owned());
+        of_row = found.keys().cloned().collect();
         join(&mut said, found, path)?;
     }
     // What the names may be made of.
@@ -240,7 +289,7 @@ fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
     }
     let sought = options.table.is_some();
     let header = header(file, &array, options.skip_bad).and_then(|(format, header)| {
-        contradiction(&said, &header).map_err(named)?;
+        agree(&mut said, &header).map_err(named)?;
         Ok((format, header))
     });
     Ok(match header {
@@ -255,7 +304,7 @@ fn look(file: &Candidate, options: &ImportOptions) -> Result<Looked> {
                 format,
                 modified,
             };
-            Looked::File(Box::new(One { item, said, header, array }), row, sought)
+            Looked::File(Box::new(One { item, said, of_row, header, array }), row, sought)
         }
         Err(e) => Looked::Bad(e),
     })
@@ -275,16 +324,25 @@ fn join(said: &mut Map<String, Value>, row: &Map<String, Value>, path: &str) -> 
     Ok(())
 }
 
-/// What the header says of the samples themselves, path and table must not contradict: who reads the item would take one for the other.
-fn contradiction(said: &Map<String, Value>, header: &Map<String, Value>) -> Result<()> {
+/// What the header says, path and table must not contradict: who reads the item would take one for the other. Where they agree it is as the header
+/// says it, and no more theirs.
+fn agree(said: &mut Map<String, Value>, header: &Map<String, Value>) -> Result<()> {
     let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    for key in ["samplerate", "channels"] {
-        if let (Some(said), Some(found)) = (said.get(key), header.get(key))
-            && number(said) != number(found)
-        {
-            return Err(Error::invalid(format!("'{key}' is {said} by its path or the table, and {found} in its header"))
-                .remedy("correct the table, or name its column otherwise (such as original_samplerate)"));
+    for (key, found) in header {
+        let Some(told) = said.get(key) else { continue };
+        // A duration may be rounded, or cut, to the digits that it is written with.
+        let digits = if key == DURATION {
+            number(told).map_or(0, |n| n.to_string().split_once('.').map_or(0, |(_, after)| after.len()))
+        } else {
+            0
+        };
+        let step = if key == DURATION { 10f64.powi(-(digits.min(300) as i32)) } else { 0.0 };
+        let near = number(told).zip(number(found)).is_some_and(|(told, found)| told == found || (told - found).abs() < step);
+        if !near {
+            return Err(Error::invalid(format!("'{key}' is {told} by its path or the table, and {found} in its header"))
+                .remedy(format!("correct the table, or name its column otherwise (such as original_{key})")));
         }
+        said.shift_remove(key);
     }
     Ok(())
 }
@@ -340,14 +398,22 @@ fn audio(info: &ArrayInfo) -> Map<String, Value> {
         said.extend(audio.bits_per_sample.map(|bits| ("bits".to_owned(), bits.into())));
         if let Some(rate) = audio.sample_rate {
             said.insert("samplerate".into(), rate.into());
-            said.insert("duration".into(), (info.rows() as f64 / f64::from(rate)).into());
+            said.insert(DURATION.into(), (info.rows() as f64 / f64::from(rate)).into());
         }
     }
     said
 }
 
-/// An item of its files: what all say is said of it, what they say each for itself of their arrays.
-fn item(name: String, mut files: Vec<One>) -> Result<PlannedItem> {
+/// Keys that the table gives files of one item other values of: of how many items, the first, and an array of it.
+type Parted = BTreeMap<String, (u64, String, String)>;
+
+fn is_word(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// An item of its files: what all say is said of it, what they say each for itself of their arrays; of what the table says each for itself, the item has
+/// an object by the arrays' names.
+fn item(name: String, mut files: Vec<One>, parted: &mut Parted) -> Result<PlannedItem> {
     files.sort_by(|a, b| (&a.array.name, &a.array.source).cmp(&(&b.array.name, &b.array.source)));
     for pair in files.windows(2) {
         if let [a, b] = pair
@@ -371,12 +437,25 @@ fn item(name: String, mut files: Vec<One>) -> Result<PlannedItem> {
     };
     let all: Vec<&One> = files.iter().collect();
     let mut metadata = of_all(|file| &file.said, &all);
+    let keys: BTreeSet<&String> = files.iter().flat_map(|file| &file.of_row).collect();
+    // What headers say stands for itself.
+    for key in keys.into_iter().filter(|key| !files.iter().any(|file| file.header.contains_key(*key))) {
+        let having = files.iter().filter_map(|file| Some((file.array.name.clone(), file.said.get(key)?.clone())));
+        let by_array: Map<String, Value> = having.collect();
+        if let Some(array) = by_array.keys().next().filter(|_| !metadata.contains_key(key)) {
+            parted.entry(key.clone()).or_insert_with(|| (0, name.clone(), array.clone())).0 += 1;
+            metadata.insert(key.clone(), Value::Object(by_array));
+        }
+    }
     let audio: Vec<&One> = files.iter().filter(|file| !file.header.is_empty()).collect();
     for (key, value) in of_all(|file| &file.header, &audio) {
-        metadata.entry(key).or_insert(value);
+        // Of a file that is no audio, something else may be said.
+        if !files.iter().any(|file| file.said.get(&key).is_some_and(|said| *said != value)) {
+            metadata.entry(key).or_insert(value);
+        }
     }
     let arrays = files.into_iter().map(|file| {
-        let own = file.said.into_iter().filter(|(key, _)| !metadata.contains_key(key));
+        let own = file.said.into_iter().filter(|(key, value)| metadata.get(key) != Some(value));
         // What the header says is so.
         PlannedArray { metadata: own.chain(file.header).collect(), ..file.array }
     });

@@ -10,11 +10,15 @@ use sha2::{Digest, Sha256};
 use sigbank_format::model::json::Json;
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// What an unfinished import is of, where readers do not look.
 const RECORD: &str = "__pycache__/sigbank/import";
+
+/// Bytes that are compared at a time.
+const COMPARED: usize = 1 << 18;
 
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,6 +65,22 @@ pub fn run(plan: &ImportPlan, dest: &Path, durable: bool, progress: &mut dyn FnM
     Ok(report)
 }
 
+/// Refuses a destination that [`run`] would refuse before it copies anything; nothing is written.
+///
+/// # Errors
+/// As [`run`]: `AlreadyExists`, `NotFound`, `Invalid`.
+///
+/// ```
+/// use sigbank::convert::import::{ImportPlan, check_dest};
+/// let dir = tempfile::tempdir()?;
+/// assert!(check_dest(&ImportPlan::default(), &dir.path().join("new")).is_ok());
+/// assert_eq!(check_dest(&ImportPlan::default(), dir.path()).unwrap_err().code(), sigbank::Code::AlreadyExists);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn check_dest(plan: &ImportPlan, dest: &Path) -> Result<()> {
+    Place::new(plan, dest)?.refuse_existing()
+}
+
 /// An error of the storage names the place where it was to write, though the names that it takes meanwhile say nothing to anyone.
 fn placed(e: Error, place: &Place, item: &PlannedItem) -> Error {
     match (e.path(), e.code()) {
@@ -77,14 +97,45 @@ fn put(dataset: &Dataset, planned: &PlannedItem, there: bool) -> Result<(u64, u6
     };
     let (mut bytes, mut resumed) = (0, 0);
     for array in &planned.arrays {
-        // An array has its document last.
+        // An array has its document last; but what a machine that lost its power had not flushed may be zeros.
         match there && item.has_array(&array.name)? {
-            true => resumed += 1,
+            true if is_copied(&item, array)? => resumed += 1,
+            true => {
+                item.delete_array(&array.name)?;
+                copy(&item, array)?;
+            }
             false => copy(&item, array)?,
         }
         bytes += array.bytes;
     }
     Ok((bytes, resumed))
+}
+
+/// Whether the file of an array is the planned one, byte for byte.
+fn is_copied(item: &Item, planned: &PlannedArray) -> Result<bool> {
+    let located = |e: std::io::Error| Error::from(e).at(planned.path.display());
+    let copied = item.array(&planned.name)?.file()?;
+    let mut source = File::open(&planned.path).map_err(located)?;
+    if copied.size() != planned.bytes {
+        return Ok(false);
+    }
+    let (mut ours, mut theirs) = (vec![0; COMPARED], vec![0; COMPARED]);
+    let mut at = 0;
+    while at < planned.bytes {
+        let len = usize::try_from(planned.bytes - at).unwrap_or(COMPARED).min(COMPARED);
+        let (Some(ours), Some(theirs)) = (ours.get_mut(..len), theirs.get_mut(..len)) else { return Ok(false) };
+        match source.read_exact(theirs) {
+            // It became shorter, which copying tells.
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            other => other.map_err(located)?,
+        }
+        copied.read_at(at, ours)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+        at += len as u64;
+    }
+    Ok(true)
 }
 
 fn copy(item: &Item, planned: &PlannedArray) -> Result<()> {

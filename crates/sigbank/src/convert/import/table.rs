@@ -74,6 +74,9 @@ impl Table {
         let bytes = std::fs::read(path).map_err(|e| located(e.into()))?;
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+        if matches!(ending.as_str(), "json" | "jsonl" | "ndjson" | "csv" | "tsv" | "txt") {
+            readable(text).map_err(located)?;
+        }
         let rows = match ending.as_str() {
             "json" => json(text),
             "jsonl" | "ndjson" => json_lines(text),
@@ -86,21 +89,25 @@ impl Table {
     }
 
     fn of(rows: Rows, key: Option<&str>) -> Result<Self> {
+        if rows.rows.is_empty() {
+            return Err(Error::corrupt("the table has no row").remedy("give one with a row for each file, or leave it out"));
+        }
         let column = match (key, &rows.keys) {
             (Some(key), _) => Some(key.to_owned()),
             (None, Some(_)) => None,
             (None, None) => {
                 let first = rows.rows.first();
-                let has = |name: &str| rows.rows.is_empty() || rows.rows.iter().any(|row| row.contains_key(name));
-                let column = PATHS.iter().find(|name| has(name));
-                Some(
-                    (*column.ok_or_else(|| {
-                        let known: Vec<_> = first.into_iter().flat_map(Map::keys).map(String::as_str).collect();
-                        Error::invalid(format!("no column holds the files' paths: none is named {}", PATHS.join(" or ")))
-                            .remedy(format!("name the key to join by (--join): there are {}", known.join(", ")))
-                    })?)
-                    .to_owned(),
-                )
+                // Of names that differ in upper and lower case only, the usual one.
+                let named = |path: &str| {
+                    let names = || rows.rows.iter().flat_map(Map::keys);
+                    names().find(|name| *name == path).or_else(|| names().find(|name| name.eq_ignore_ascii_case(path)))
+                };
+                let column = PATHS.iter().find_map(|path| named(path));
+                Some(column.cloned().ok_or_else(|| {
+                    let known: Vec<_> = first.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+                    Error::invalid(format!("no column holds the files' paths: none is named {}", PATHS.join(" or ")))
+                        .remedy(format!("name the key to join by (--join): there are {}", known.join(", ")))
+                })?)
             }
         };
         let mut table = Self { column: column.clone(), by_path: key.is_none(), rows: BTreeMap::new(), warnings: rows.warnings };
@@ -147,10 +154,33 @@ impl Table {
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
+    /// The key of the metadata by which rows are joined; none where it is the path.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.column.as_deref().filter(|_| !self.by_path)
+    }
     /// What rows are joined by, sorted.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.rows.keys().map(String::as_str)
     }
+}
+
+/// Refuses what is no UTF-8, which all tables are read as.
+fn readable(text: &[u8]) -> Result<()> {
+    let save = "save it as UTF-8 (in a spreadsheet: as \"CSV UTF-8\")";
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::corrupt("the file is empty").remedy("give a table with a row for each file, or leave it out"));
+    }
+    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || text.iter().take(1 << 10).any(|byte| *byte == 0) {
+        return Err(Error::corrupt("the file is no text in UTF-8, but in UTF-16, or no text at all").remedy(save));
+    }
+    let Err(e) = std::str::from_utf8(text) else { return Ok(()) };
+    let before = text.get(..e.valid_up_to()).unwrap_or_default();
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let byte = text.get(e.valid_up_to()).copied().unwrap_or_default();
+    Err(Error::corrupt(format!(
+        "line {line} is no text in UTF-8: it has the byte {byte:#04x}, as other encodings such as Latin-1 do"
+    ))
+    .remedy(save))
 }
 
 /// A path as it is compared.
@@ -233,6 +263,19 @@ mod tests {
     }
 
     #[test]
+    fn the_column_of_paths_may_be_in_upper_case_and_other_encodings_are_told() {
+        assert_eq!(rows(&table("t.csv", "PATH;n\na,b;1\n", None).unwrap()), r#"a,b={"n":1}"#);
+        assert_eq!(rows(&table("t.csv", "Path,path\nx,a\n", None).unwrap()), r#"a={"Path":"x"}"#);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, b"path,room\na,hall\nb,caf\xe9\n").unwrap();
+        let e = Table::read(&path, None).unwrap_err().to_string();
+        assert!(e.contains("line 3 is no text in UTF-8: it has the byte 0xe9") && e.contains("save it as UTF-8"), "{e}");
+        std::fs::write(&path, b"\xff\xfep\0a\0t\0h\0").unwrap();
+        assert!(Table::read(&path, None).unwrap_err().to_string().contains("UTF-16"));
+    }
+
+    #[test]
     fn json_comes_as_list_object_or_lines() {
         let expected = r#"a.wav={"n":1} b.wav={"n":{"x":[2]}}"#;
         for (name, text) in [
@@ -249,13 +292,18 @@ mod tests {
         for (name, text, words) in [
             ("t.csv", "path,n\na,1\na,2\n", "rows 1 and 2 are both of 'a'"),
             ("t.csv", "speaker,n\na,1\n", "there are speaker, n"),
+            ("t.csv", "", "the file is empty"),
+            ("t.jsonl", " \n\n", "the file is empty"),
+            ("t.csv", "path,n\n", "the table has no row"),
+            ("t.json", "[]", "the table has no row"),
+            ("t.csv", "p\0a\0t\0h\0", "UTF-16, or no text at all (save it as UTF-8"),
             ("t.csv", "path,n\na,1,3\n", "no CSV table"),
             ("t.csv", "path,n,n\na,1,3\n", "two columns are named 'n'"),
             ("t.csv", "path,n\n,1\na,2\n", "row 1 has no 'path'"),
             ("t.json", "[1]", "element 0 of the list is no JSON object"),
             ("t.json", "{", ""),
             ("t.jsonl", "{\"path\": \"a\"}\n{", "line 2"),
-            ("t.xml", "", "csv, tsv, json and jsonl"),
+            ("t.xml", "<", "csv, tsv, json and jsonl"),
         ] {
             let e = table(name, text, None).unwrap_err();
             assert!(e.to_string().contains(words) && e.path().unwrap().ends_with(name), "{e}");

@@ -6,14 +6,14 @@ use sigbank_format::model::Array;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn file(format: Format, n: u8) -> Vec<u8> {
+pub(super) fn file(format: Format, n: u8) -> Vec<u8> {
     let array = Array::new("<i2".parse().unwrap(), vec![80], vec![n; 160].into()).unwrap();
     let options = EncodeOptions { name: "x", sample_rate: Some(8000), subtype: None, lossy: false };
     let file = encode(format, &array, &options).unwrap();
     file.parts.iter().flat_map(|part| part.to_vec()).collect()
 }
 
-fn tree(files: &[(&str, Vec<u8>)]) -> (tempfile::TempDir, PathBuf, PathBuf) {
+pub(super) fn tree(files: &[(&str, Vec<u8>)]) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let loose = dir.path().join("loose");
     for (name, bytes) in files {
@@ -36,7 +36,7 @@ fn patterns(all: &[&str]) -> ImportOptions {
 }
 
 /// Each item: its name, its metadata, its arrays with theirs.
-fn told(plan: &ImportPlan) -> Vec<String> {
+pub(super) fn told(plan: &ImportPlan) -> Vec<String> {
     let text = |object: &serde_json::Map<String, serde_json::Value>| serde_json::to_string(object).unwrap();
     let array = |array: &PlannedArray| format!("{}<{}{}", array.name, array.source, text(&array.metadata));
     let item = |item: &PlannedItem| {
