@@ -64,12 +64,13 @@ classdef DataSet < handle
 
     function items = findItems(self, varargin)
       % Items whose metadata match: findItems(key, value, ...). A cell array as value means any of its elements; every key must match,
-      % and one that an item has not does not. A vector is equal to a list of the same numbers, row or column.
+      % and one that an item has not does not. A vector is equal to a list of the same numbers, row or column; a list of one element is asked for
+      % as a cell in a cell: {{1}} for [1], {{[1 2]}} for [[1, 2]].
       if mod(numel(varargin), 2) ~= 0 || ~iscellstr(varargin(1:2:end))
         error('sigbank:invalid', 'findItems expects pairs of a key and a value, such as findItems(''speaker'', ''ann'')');
       end
       items = self.allItems();
-      keep = cellfun(@(item) matches(item.metadata, varargin), items);
+      keep = cellfun(@(item) matches(item, varargin), items);
       items = items(keep);
     end
 
@@ -84,23 +85,38 @@ classdef DataSet < handle
   end
 end
 
-function yes = matches(metadata, query)
+function yes = matches(item, query)
   yes = true;
+  lists = {};
   for k = 1:2:numel(query)
     key = matlab.lang.makeValidName(query{k});
     wanted = query{k + 1};
     if ~iscell(wanted)
       wanted = {wanted};
     end
-    yes = isfield(metadata, key) && any(cellfun(@(w) same(metadata.(key), w), wanted));
+    yes = isfield(item.metadata, key);
+    if yes
+      found = item.metadata.(key);
+      % jsondecode makes the same of a list of one element as of that element.
+      single = ~iscell(found) && ~ischar(found) && size(found, 1) == 1;
+      if single && isempty(lists)
+        lists = {sigbank.lists(item.document)};
+      end
+      single = single && any(strcmp(key, lists{1}));
+      yes = any(cellfun(@(w) same(found, w, single), wanted));
+    end
     if ~yes
       return
     end
   end
 end
 
-function yes = same(found, wanted)
+function yes = same(found, wanted, single)
   % A text equals a text only: isequal('a', 97) is true. Lists of JSON are columns.
+  if single
+    yes = iscell(wanted) && numel(wanted) == 1 && same(found, wanted{1}, false);
+    return
+  end
   if isvector(found) && isvector(wanted) && ~ischar(found)
     found = found(:);
     wanted = wanted(:);

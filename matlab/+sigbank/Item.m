@@ -7,12 +7,16 @@ classdef Item < handle
     metadata  % its metadata, a struct
   end
 
+  properties (SetAccess = private, Hidden)
+    document  % the JSON text of its metadata
+  end
+
   methods
     function self = Item(directory)
       self.directory = directory;
       parts = regexp(directory, '[^/\\]+', 'match');
       self.name = parts{end};
-      self.metadata = sigbank.readJSON(fullfile(directory, '_metadata.json'));
+      [self.metadata, self.document] = sigbank.readJSON(fullfile(directory, '_metadata.json'));
     end
 
     function yes = hasArray(self, name)
@@ -22,7 +26,7 @@ classdef Item < handle
 
     function [data, metadata] = getArray(self, name)
       % The array of this name, and its metadata (with samplerate for audio). Audio is double in [-1, 1), frames in rows and channels
-      % in columns. sigbank:notFound where there is none, or its file is gone.
+      % in columns; a vector is a column. A damaged audio file is not always told of by audioread: sigbank check does. sigbank:notFound where there is none, or its file is gone.
       if ~self.hasArray(name)
         error('sigbank:notFound', '%s: there is no array ''%s''', self.directory, name);
       end
@@ -34,8 +38,10 @@ classdef Item < handle
           metadata = rmfield(metadata, key{1});
         end
       end
-      for key = {'x_sigbank', '_sigbank'} % What other readers restore shapes by.
+      kept = struct();
+      for key = {'x_sigbank', '_sigbank'} % What the file's format cannot hold.
         if isfield(metadata, key{1})
+          kept = metadata.(key{1});
           metadata = rmfield(metadata, key{1});
         end
       end
@@ -48,7 +54,7 @@ classdef Item < handle
       if exist(path, 'file') ~= 2
         error('sigbank:notFound', '%s: the file of the array ''%s'' is gone', path, name);
       end
-      data = sigbank.readArray(path, name);
+      data = restored(sigbank.readArray(path, name), kept, path);
     end
 
     function names = arrayNames(self)
@@ -72,5 +78,20 @@ classdef Item < handle
         end
       end
     end
+  end
+end
+
+function data = restored(data, kept, path)
+  % The shape and class of an array that was added: a vector of n is n x 1, as of every other format.
+  if isfield(kept, 'shape')
+    shape = [reshape(kept.shape, 1, []), 1];
+    shape = [shape, ones(1, 2 - numel(shape))];
+    if prod(shape) ~= numel(data)
+      error('sigbank:corrupt', '%s: its document says that there are %d elements, but the file has %d', path, prod(shape), numel(data));
+    end
+    data = reshape(data, shape);
+  end
+  if isfield(kept, 'dtype') && any(strcmp(kept.dtype, {'|b1', 'bool'}))
+    data = logical(data);
   end
 end

@@ -5,9 +5,17 @@ function data = readArray(path, name)
     case '.npy'
       data = sigbank.readNPY(path);
     case {'.wav', '.flac', '.ogg'}
-      data = audioread(path);
+      try
+        data = audioread(path);
+      catch e
+        error('sigbank:corrupt', '%s: this audio file cannot be read: %s', path, e.message);
+      end
     case '.mat'
-      variables = load(path);
+      try
+        variables = load(path);
+      catch e
+        error('sigbank:corrupt', '%s: this mat file cannot be read: %s', path, e.message);
+      end
       names = fieldnames(variables);
       if any(strcmp(names, name))
         data = variables.(name);

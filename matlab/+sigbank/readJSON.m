@@ -1,5 +1,5 @@
-function value = readJSON(path)
-  % readJSON  A JSON document as a struct; sigbank:corrupt names the file where it is none.
+function [value, text] = readJSON(path)
+  % readJSON  A JSON document as a struct, and its text; sigbank:corrupt names the file where it is none.
   fid = fopen(path, 'r', 'n', 'UTF-8');
   if fid < 0
     error('sigbank:notFound', '%s: there is no such file', path);

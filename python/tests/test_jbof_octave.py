@@ -66,6 +66,35 @@ puts(['TOLD ', jsonencode(told), 10]);
 """
 
 
+LISTS = """
+addpath('{matlab}');
+ds = sigbank.DataSet('{folder}');
+names = @(varargin) cellfun(@(item) item.name, ds.findItems(varargin{{:}}), 'UniformOutput', false);
+told.scalar = names('x', 1);
+told.list = names('x', {{{{1}}}});
+told.nested = names('x', {{{{[1 2]}}}});
+told.vector = names('x', [1 2]);
+told.any = names('x', {{1, [1 2], {{1}}}});
+told.truth = names('x', true);
+told.odd = names('odd "key": [', 5);
+told.oddList = names('odd "key": [', {{{{5}}}});
+told.text = names('x', 'a');
+item = ds.getItem('e');
+for name = item.arrayNames()
+  x = item.getArray(name{{1}});
+  told.of.(name{{1}}) = struct('size', size(x), 'class', class(x));
+end
+for name = {{'wav', 'mat'}}
+  try
+    ds.getItem('damaged').getArray(name{{1}});
+  catch e
+    told.damaged.(name{{1}}) = {{e.identifier, e.message}};
+  end
+end
+puts(['TOLD ', jsonencode(told), 10]);
+"""
+
+
 def told_of(folder: Path, tell: str = TELL) -> Any:
     code = tell.format(matlab=MATLAB, folder=folder)
     command = ["octave", "--no-gui", "--no-init-file", "--quiet", "--eval", code]
@@ -130,3 +159,46 @@ def test_octave_searches_lists_and_goes_on_after_a_damaged_array(tmp_path: Path)
     assert (told["names"], told["values"]) == (["x", "y"], [[3.0, 1.5], [4.0, 2.5]])
     assert told["identifier"] == "sigbank:skipped" and "'gone' is left out" in told["warning"]
     assert "damaged.npy" in told["error"]
+
+
+@pytest.mark.skipif(shutil.which("octave") is None, reason="GNU Octave is not installed")
+def test_octave_tells_lists_of_one_element_from_that_element_and_restores_shapes(tmp_path: Path) -> None:
+    """jsondecode does not. Python's find_items is the referee."""
+    folder = tmp_path / "d"
+    dataset = ours.create_dataset(folder)
+    values: dict[str, Any] = {"a": 1, "b": [1], "c": [1, 2], "d": [[1, 2]], "e": "a", "f": ["a"], "g": True, "h": None, "i": {"y": [1]}}
+    for name, value in values.items():
+        dataset.add_item(name, {"before": 'a "quoted\\" [text', "x": value, "y": {"x": [1]}})
+    dataset.add_item("odd", {'odd "key": [': 5})
+    dataset.add_item("oddlist", {'odd "key": [': [5]})
+    item = ours.Item(folder / "e", False)
+    shapes = {"v": (50,), "one": (1,), "scalar": (), "row": (1, 7), "empty": (0,), "cube": (2, 3, 4)}
+    for name, shape in shapes.items():
+        item.add_array(name, np.ones(shape), None, "mat")
+    item.add_array("flags", np.array([True, False]), None, "mat")
+    damaged = dataset.add_item("damaged")
+    for kind in ("wav", "mat"):
+        damaged.add_array(kind, np.zeros(100), None, kind, 8000 if kind == "wav" else None)
+        (folder / f"damaged/{kind}.{kind}").write_bytes(b"RIFF nothing")
+    told = told_of(folder, LISTS)
+
+    def python(*alternatives: Any) -> list[str]:
+        return [found.name for found in dataset.find_items(x=list(alternatives))]
+
+    found = {key: told[key] for key in ("list", "nested", "vector", "any", "text", "odd", "oddList")}
+    assert found == {
+        "list": python([1]),
+        "nested": python([[1, 2]]),
+        "vector": python([1, 2]),
+        "any": [*"abcg"],
+        "text": python("a"),
+        "odd": ["odd"],
+        "oddList": ["oddlist"],
+    }
+    assert told["scalar"] == told["truth"] == python(1) == ["a", "g"]
+    for name, shape in shapes.items():
+        assert told["of"][name] == {"size": list((*shape, 1, 1)[: max(2, len(shape))]), "class": "double"}, name
+    assert told["of"]["flags"] == {"size": [2, 1], "class": "logical"}
+    for kind in ("wav", "mat"):
+        identifier, message = told["damaged"][kind]
+        assert identifier == "sigbank:corrupt" and f"damaged/{kind}.{kind}" in message
