@@ -400,3 +400,52 @@ fn an_index_in_a_bucket_stands_for_all_items_while_their_listing_is_the_same() {
     catalog.refresh(&open(), &expr, 1).unwrap();
     assert_eq!(catalog.find(&expr, Odd::Expr, None).unwrap().len(), 2);
 }
+
+#[test]
+fn infinities_are_beyond_all_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = filled(dir.path().join("a").as_path(), 6);
+    for (item, text) in [
+        ("i0000", "{\"snr\": Infinity}"),
+        ("i0001", "{\"snr\": -Infinity}"),
+        ("i0002", "{\"snr\": NaN}"),
+        ("i0003", "{\"snr\": 1e308}"),
+    ] {
+        std::fs::write(dir.path().join("a").join(item).join("_metadata.json"), text).unwrap();
+    }
+    settle();
+    for _ in 0..2 {
+        for (text, expected) in [
+            ("snr > 5", vec!["i0000", "i0003"]),
+            ("snr < 0", vec!["i0001"]),
+            ("snr == null", vec!["i0002"]),
+            ("not snr > 5 and exists(snr)", vec!["i0001", "i0002"]),
+            ("snr > 5 and not has(x) and split == 'all'", vec!["i0000", "i0003"]),
+        ] {
+            assert_eq!(found(&dataset, text, Keep::Auto), expected, "{text}");
+        }
+        Catalog::new(Keep::Auto).write_index(&dataset, true, 0).unwrap();
+    }
+}
+
+#[test]
+fn a_key_that_has_an_object_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = Dataset::create(&dir.path().join("a"), &Creation::default()).unwrap();
+    for (name, text) in [("a", "{\"v\": {\"mic\": 1}, \"w\": {\"x\": 1}}"), ("b", "{\"v\": {\"mic\": 2}, \"w\": 1}"), ("c", "{}")]
+    {
+        dataset.add_item(Some(name), &json(text)).unwrap();
+    }
+    let told = |text: &str| {
+        let (expr, mut catalog) = (text.parse::<Expr>().unwrap(), Catalog::new(Keep::Ignore));
+        let names = names_in(&mut catalog, &dataset, &expr);
+        (names, catalog.unknown(&expr).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let (names, warnings) = told("v == 1 or v in [2]");
+    assert_eq!((names.len(), warnings.len()), (0, 1));
+    assert!(warnings[0].contains("\"v\" has an object") && warnings[0].ends_with("by metadata[\"v\"][\"mic\"]"), "{warnings:?}");
+    // Of some only, and where it is asked whether it is there.
+    for text in ["w == 1", "exists(v)", "v.mic == 1"] {
+        assert_eq!((told(text).0.len(), told(text).1), (if text == "exists(v)" { 2 } else { 1 }, vec![]), "{text}");
+    }
+}

@@ -212,6 +212,19 @@ impl Node {
 }
 
 impl Node {
+    /// Calls `each` with every key at the top whose value is compared with single ones.
+    pub(super) fn visit_compared<'a>(&'a self, each: &mut dyn FnMut(&'a str)) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter().for_each(|node| node.visit_compared(each)),
+            Self::Not(node) => node.visit_compared(each),
+            Self::Leaf(Leaf { what: Term::Path(path), .. }) => {
+                if let [Step::Key(key)] = path.as_slice() {
+                    each(key);
+                }
+            }
+            _ => {}
+        }
+    }
     /// Calls `each` with every term, to be replaced.
     pub(super) fn each_term(&mut self, each: &mut dyn FnMut(&mut Term)) {
         match self {

@@ -10,7 +10,7 @@ use super::columns::Texts;
 use super::parallel::parallel;
 use super::records::unsearched;
 use super::table::TableBuilder;
-use super::{Expr, Field, ONLY_SPLIT, Table, Unknown};
+use super::{Expr, Field, ONLY_SPLIT, Record, Table, Unknown};
 use crate::error::{Code, Error, Result};
 use crate::layout::jbof::scan::{self, Document};
 use crate::layout::jbof::{ArrayDescription, Dataset};
@@ -103,7 +103,7 @@ pub struct Catalog {
 pub enum Odd {
     /// The caller: all of them are found.
     Caller,
-    /// The expression, as far as they can be read: numbers that are none are null, and what is no object has no keys. Damaged
+    /// The expression, as far as they can be read: infinities are beyond all numbers, NaN is null, and what is no object has no keys. Damaged
     /// ones are left out: [`Catalog::unsearched`] tells of them.
     Expr,
 }
@@ -170,7 +170,12 @@ impl Catalog {
             Odd::Caller => self.odd.keys().copied().collect(),
             Odd::Expr => self.damaged(),
         };
-        let held = self.table.select(&expr.in_split(ONLY_SPLIT))?.into_iter().filter(|row| apart.binary_search(row).is_err());
+        let expr = expr.in_split(ONLY_SPLIT);
+        let mut held = self.table.select(&expr)?;
+        if odd == Odd::Expr {
+            self.infinite(&expr, &mut held)?;
+        }
+        let held = held.into_iter().filter(|row| apart.binary_search(row).is_err());
         let mut hits: Vec<Hit> = held.map(|row| Hit { row, certain: true }).collect();
         if odd == Odd::Caller {
             hits.extend(apart.into_iter().map(|row| Hit { row, certain: false }));
@@ -184,6 +189,20 @@ impl Catalog {
         });
         hits.truncate(end.unwrap_or(hits.len()));
         Ok(hits)
+    }
+    /// Asks items again whose documents have infinities: in the table these are null.
+    fn infinite(&self, expr: &Expr, held: &mut Vec<usize>) -> Result<()> {
+        let odd = self.odd.iter().filter_map(|(row, (_, text))| Some((*row, scan::with_infinities(text)?)));
+        for (row, metadata) in odd {
+            let fields = if expr.needs_fields() { self.table.fields(row)? } else { Vec::new() };
+            let holds = expr.matches(&Record::new(self.table.id(row), &metadata).with_fields(&fields))?;
+            match (held.binary_search(&row), holds) {
+                (Ok(at), false) => drop(held.remove(at)),
+                (Err(at), true) => held.insert(at, row),
+                _ => {}
+            }
+        }
+        Ok(())
     }
     /// What is to be said of items that no expression can be asked of: how many, and which. None where there are none.
     pub fn unsearched(&self) -> Option<String> {

@@ -34,7 +34,7 @@
 //! - Values of different kinds are unequal, and neither is less than the other. The kinds are numbers, texts, null, lists, objects. True and
 //!   false are the numbers 1 and 0, as in Python: `1 == 1.0 == true`.
 //! - Numbers compare exactly, integers of any size. Texts compare by code points. Lists and objects are equal or not, and not ordered.
-//! - NaN and infinities, which Python writes into JSON though it has none, count as null.
+//! - NaN, which Python writes into JSON though it has none, counts as null; infinities are beyond all numbers.
 //!
 //! ```
 //! use sigbank::format::model::json::Json;

@@ -39,6 +39,11 @@ impl Document {
     }
 }
 
+/// What of the text of a document is to be compared where it has infinities, which its metadata have null for; none where it has none.
+pub(crate) fn with_infinities(text: &[u8]) -> Option<Json> {
+    documents::with_infinities(text)
+}
+
 /// What tells whether a file or directory is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
