@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     };
     // What was published, and is hidden now.
     let ok = !lost.iter().any(|what| what.commit == Commit::Deleted);
-    let root = source.root_digest()?;
+    let root = verified.root.map_or_else(|| source.root_digest(), Ok)?;
     if args.json {
         writeln!(
             out,

@@ -154,6 +154,8 @@ pub struct Verified {
     pub records: u64,
     /// Bytes hashed.
     pub bytes: u64,
+    /// What [`Source::root_digest`] of the dataset itself (not of a selection of it) gives, where reading it told that as well.
+    pub root: Option<String>,
 }
 
 /// What an annotation set says of one record, see [`Source::annotations`].

@@ -95,7 +95,16 @@ impl Dataset {
     /// # Errors
     /// `NotFound` where there is no such file, or no data set in it; those of [`ZipStore::open`].
     pub fn open_zip(path: &Path) -> Result<Self> {
-        Self::open_store(Arc::new(ZipStore::open(one_file(path)?)?))
+        let store = ZipStore::open(one_file(path)?)?;
+        // Single folders are looked through, so that the only item would be taken for the data set.
+        if exists(&store, &RelPath::parse(ROOT)?)? && !super::is_data_set(&store)? {
+            return Err(Error::not_found(format!(
+                "there is no JBOF data set in this archive, but one item or a single folder with a {ROOT}: that of the data set itself is missing"
+            ))
+            .at(store.location())
+            .remedy("make the archive anew of the whole folder of the data set"));
+        }
+        Self::open_store(Arc::new(store))
     }
 
     fn opened(store: Arc<dyn Store>, root: Option<PathBuf>) -> Result<Self> {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 /// The key of an array's metadata under which audio has its sample rate.
-const SAMPLERATE: &str = "samplerate";
+pub(super) const SAMPLERATE: &str = "samplerate";
 
 /// An array of an item, without its elements: plain data that an index can keep.
 ///
@@ -33,7 +33,7 @@ pub struct ArrayDescription {
     pub dtype: Option<DType>,
     /// Elements along each axis. None where `dtype` is.
     pub shape: Option<Vec<usize>>,
-    /// Frames a second in Hz: what its document says as `samplerate`, else what the file says.
+    /// Frames a second in Hz: what the file says, else what its document says as `samplerate`.
     pub sample_rate: Option<f64>,
     /// Bytes of its file; 0 where that is gone.
     pub bytes: u64,
@@ -203,7 +203,7 @@ fn describe(entry: &ArrayEntry) -> Result<ArrayDescription> {
         described.bytes = file.size();
         let reader = entry.open_source(file, Default::default())?;
         let info = reader.info();
-        described.sample_rate = described.sample_rate.or(info.sample_rate().map(f64::from));
+        described.sample_rate = info.sample_rate().map(f64::from).or(described.sample_rate);
         let (dtype, shape) = match entry.kept() {
             Some(kept) => (kept.dtype.clone().unwrap_or_else(|| info.dtype.clone()), kept.shape.clone()),
             None => (info.dtype.clone(), info.shape.clone()),

@@ -3,18 +3,18 @@
 use super::dataset::Dataset;
 use super::names;
 use crate::error::{Error, Result};
-use crate::store::{DirEntry, Sequential, Store};
+use crate::store::{DirEntry, ReadAt, Sequential, Store};
 use crate::uri::RelPath;
 use rustix::fs::{FileType, Mode, OFlags};
-use sigbank_format::checksum::Algorithm;
+use sigbank_format::checksum::{Algorithm, Hasher};
 use std::collections::HashSet;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A digest in hex, which sorts as its bytes do.
-type Sum = String;
+pub(super) type Sum = String;
 
 impl Dataset {
     /// The hex MD5 of all items: of the sorted digests of the items, each the MD5 of the sorted digests of its files. The data set's own
@@ -62,8 +62,15 @@ fn ended() -> Error {
     Error::storage("a thread that hashes ended unexpectedly: this is a defect of sigbank, please report it")
 }
 
+/// The digest of bytes.
+pub(super) fn of_bytes(bytes: &[u8]) -> Sum {
+    let mut md5 = Algorithm::Md5.hasher();
+    md5.update(bytes);
+    md5.finish()
+}
+
 /// The digest of the raw bytes of sorted digests.
-fn of_sorted(mut sums: Vec<Sum>) -> Sum {
+pub(super) fn of_sorted(mut sums: Vec<Sum>) -> Sum {
     sums.sort_unstable();
     let mut md5 = Algorithm::Md5.hasher();
     for sum in sums {
@@ -156,7 +163,7 @@ fn near(root: &OwnedFd, name: &str, block: &mut [u8]) -> Option<Sum> {
     Some(of_sorted(sums))
 }
 
-fn file(store: &dyn Store, path: &RelPath, block: &mut [u8]) -> Result<Sum> {
+pub(super) fn file(store: &dyn Store, path: &RelPath, block: &mut [u8]) -> Result<Sum> {
     let mut reader = Sequential::new(store.open_read(path)?);
     let mut md5 = Algorithm::Md5.hasher();
     loop {
@@ -164,5 +171,50 @@ fn file(store: &dyn Store, path: &RelPath, block: &mut [u8]) -> Result<Sum> {
             0 => return Ok(md5.finish()),
             n => md5.update(block.get(..n).unwrap_or_default()),
         }
+    }
+}
+
+/// A file whose bytes are hashed as somebody reads them, mostly from its start to its end; the rest is read by [`Hashed::finish`].
+pub(super) struct Hashed {
+    src: Arc<dyn ReadAt>,
+    /// How far from the start bytes were hashed.
+    so_far: Mutex<(u64, Hasher)>,
+}
+
+impl Hashed {
+    pub(super) fn new(src: Arc<dyn ReadAt>) -> Self {
+        Self { src, so_far: Mutex::new((0, Algorithm::Md5.hasher())) }
+    }
+
+    /// The digest of the whole file.
+    pub(super) fn finish(&self) -> sigbank_format::Result<Sum> {
+        let mut block = vec![0; 1 << 18];
+        loop {
+            let at = self.so_far.lock().unwrap_or_else(PoisonError::into_inner).0;
+            let left = usize::try_from(self.size() - at).unwrap_or(usize::MAX).min(block.len());
+            match block.get_mut(..left) {
+                Some(part) if left > 0 => self.read_at(at, part)?,
+                _ => break,
+            }
+        }
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::replace(&mut so_far.1, Algorithm::Md5.hasher()).finish())
+    }
+}
+
+impl ReadAt for Hashed {
+    fn size(&self) -> u64 {
+        self.src.size()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> sigbank_format::Result<()> {
+        self.src.read_at(offset, buf)?;
+        let mut so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was hashed is left out, and what does not follow it is for the end.
+        let known = so_far.0.checked_sub(offset).and_then(|known| usize::try_from(known).ok());
+        if let Some(new) = known.and_then(|known| buf.get(known..)).filter(|new| !new.is_empty()) {
+            so_far.1.update(new);
+            so_far.0 += new.len() as u64;
+        }
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 /// The ending of an array's document.
-const DOCUMENT: &str = ".json";
+pub(super) const DOCUMENT: &str = ".json";
 
 /// An item: metadata, and arrays by name. It is read anew on each call, so that it shows what others wrote.
 #[derive(Debug, Clone)]

@@ -69,7 +69,8 @@ fn render(template: &str, metadata: &Value, depth: usize) -> Made<String> {
     Ok(out)
 }
 
-/// Refuses a template that gives no item a name, whatever its metadata are: one that is damaged, or has a field without a key's name.
+/// Refuses a template that gives no item a name, whatever its metadata are: one that is damaged, has a field without a key's name, or makes what is no
+/// name of an item.
 ///
 /// # Errors
 /// `Invalid`, saying why.
@@ -86,7 +87,27 @@ pub(super) fn check(template: &str) -> Result<()> {
             }
         })
     }
-    checked(template, DEEPEST).map_err(|e| match e {
+    fn names(template: &str) -> Made<()> {
+        let mut start = true;
+        walk(template, DEEPEST, &mut |piece| {
+            if let Piece::Text(text) = piece {
+                if text.contains(['/', '\\']) {
+                    return wrong("a name is one part of a path, without / and \\");
+                }
+                if start && text.starts_with('.') {
+                    return wrong("a name does not begin with a dot: readers would skip the item");
+                }
+                if text.contains(char::is_control) {
+                    return wrong("a name has no control characters");
+                }
+                start &= text.is_empty();
+            } else {
+                start = false;
+            }
+            Ok(())
+        })
+    }
+    checked(template, DEEPEST).and_then(|()| names(template)).map_err(|e| match e {
         Wrong::Key(why) | Wrong::Other(why) => {
             Error::invalid(format!("the itemformat {template:?} makes no names: {why}")).remedy("correct it, or give none")
         }

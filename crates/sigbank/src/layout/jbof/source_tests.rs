@@ -92,6 +92,7 @@ fn items_are_records_and_array_names_are_fields() {
     let documents: Vec<_> = documents.iter().map(String::as_str).chain(["c/m.json"]).collect();
     assert_eq!((verified.units, verified.records, verified.bytes), (1, 3, on_disk(&files) + on_disk(&documents)));
     assert_eq!(source.root_digest().unwrap(), format!("md5:{}", source.dataset().hash(1).unwrap()));
+    assert_eq!(verified.root, Some(source.root_digest().unwrap()));
     assert_eq!(summary(&source).unwrap().layout, "jbof");
 }
 
@@ -283,4 +284,52 @@ fn a_data_set_is_copied_and_brought_forward_root_last() {
     away.delete(&RelPath::parse("a/x.npy").unwrap()).unwrap();
     let e = read(&JbofSource::new(Dataset::open_store(away).unwrap()).unwrap(), "all", &[0], &[2]).unwrap_err();
     assert!(e.to_string().contains("item \"a\", array \"x\""), "{e}");
+}
+
+#[test]
+fn what_nobody_reads_and_two_rates_of_one_array_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("set");
+    let item = Dataset::create(&root, &Creation::default()).unwrap().add_item(Some("i"), &json("{}")).unwrap();
+    add(&item, "w", Format::Wav, &shorts(&[1, 2, 3]), "{}", None);
+    let source = JbofSource::new(Dataset::open(&root).unwrap()).unwrap();
+    let rate = item.array("w").unwrap().open(Default::default()).unwrap().info().sample_rate().unwrap();
+    for said in [format!("{rate}"), format!("{rate}.5"), format!("\"{rate}\""), "null".into()] {
+        std::fs::write(root.join("i/w.json"), format!("{{\"_filename\": \"w.wav\", \"samplerate\": {said}}}")).unwrap();
+        let found = source.verify(&mut |_, _| true).unwrap().root;
+        assert_eq!(found, Some(source.root_digest().unwrap()), "{said}");
+    }
+    for said in ["1", "\"fast\"", "[]", "-5.5"] {
+        std::fs::write(root.join("i/w.json"), format!("{{\"_filename\": \"w.wav\", \"samplerate\": {said}}}")).unwrap();
+        let e = source.verify(&mut |_, _| true).unwrap_err();
+        assert!(e.code() == Code::Corrupt && e.path().unwrap().ends_with("i/w.wav"), "{e}");
+        assert!(e.to_string().contains(&format!("{said}, but the file says {rate} Hz")), "{e}");
+    }
+    std::fs::write(root.join("i/w.json"), "{\"_filename\": \"w.wav\"}").unwrap();
+    std::fs::write(root.join("i/notes.txt"), vec![7; 700_000]).unwrap();
+    assert_eq!(source.verify(&mut |_, _| true).unwrap().root, Some(source.root_digest().unwrap()));
+    std::fs::copy(root.join("i/w.wav"), root.join("i/w.flac")).unwrap();
+    let e = source.verify(&mut |_, _| true).unwrap_err();
+    assert!(e.code() == Code::Corrupt && e.to_string().contains("no array has the file w.flac: w.json"), "{e}");
+}
+
+#[test]
+fn what_is_read_is_hashed_in_whatever_order() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(1_000_000).collect();
+    let orders: [&[(u64, usize)]; 5] = [
+        &[],
+        &[(0, 1_000_000)],
+        &[(999_000, 1000), (0, 12), (8, 100), (4, 50), (300, 9)],
+        &[(5, 5), (0, 5), (0, 700_000)],
+        &[(0, 0)],
+    ];
+    for order in orders {
+        let file = super::super::hash::Hashed::new(Arc::new(bytes::Bytes::from(bytes.clone())));
+        for (at, len) in order {
+            let mut part = vec![0; *len];
+            crate::store::ReadAt::read_at(&file, *at, &mut part).unwrap();
+            assert_eq!(part, bytes[*at as usize..*at as usize + len]);
+        }
+        assert_eq!(file.finish().unwrap(), super::super::hash::of_bytes(&bytes), "{order:?}");
+    }
 }

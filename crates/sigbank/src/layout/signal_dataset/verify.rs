@@ -127,7 +127,7 @@ fn verify_shard(objects: &Objects, shard: &Shard, whole: bool, options: &Options
             .remedy("the two objects are not of one shard: restore them from a copy"));
         }
     }
-    Ok(Verified { units: 1, records: shard.record_count, bytes })
+    Ok(Verified { units: 1, records: shard.record_count, bytes, root: None })
 }
 
 fn one<T: Stored>(

@@ -77,3 +77,13 @@ fn names_are_pythons() {
         assert!(e.code() == crate::Code::Invalid && e.to_string().contains(&format!("{template:?}")), "{template} {e}");
     }
 }
+
+#[test]
+fn templates_that_name_no_item_are_refused() {
+    for template in ["{x}/{y}", "../{x}", ".{x}", "{x}\\{y}", "/", "{x}\n"] {
+        assert!(check(template).unwrap_err().to_string().contains("a name"), "{template}");
+    }
+    for template in ["{x}.{y}", "{x[/]}", "{x[.]}-{y}", "{x:/<9}", "{{.}}"] {
+        check(template).unwrap();
+    }
+}
