@@ -18,7 +18,8 @@ use std::sync::Arc;
 ///
 /// Which objects it consists of is read from its root down; nothing is listed, and what nothing names is not copied. Each object is
 /// compared with its digest on the way, where the dataset says it, else with its size. The root comes last: until then there is no
-/// dataset at the destination. Run it again after an interruption: what is there is not copied again.
+/// dataset at the destination. Run it again after an interruption: what is there is not copied again. A JBOF data set is listed, and its files,
+/// which may have changed since, are compared with the source's.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
     /// Read every object that is at DST already and compare it by digest; else the size of shards must do where a dataset in a bucket is
-    /// brought forward
+    /// brought forward (never the size of JBOF's files: those are always compared)
     #[arg(long)]
     checksum: bool,
     /// List what would be copied, and write nothing
@@ -73,6 +74,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = |own: &[(String, String)]| how.storage_option.iter().chain(own).cloned().collect::<StorageOptions>();
     let from: Arc<dyn Store> = match local_path(&how.from) {
+        Some(file) if file.is_file() => {
+            return Err(Error::unsupported("a dataset that is one file (zip, HDF5) is copied as any file, not object by object")
+                .at(&how.from)
+                .remedy("copy the file itself; a folder of it is made by hdf_to_dataset of sigbank.jbof (HDF5) or by unpacking it (zip)")
+                .into());
+        }
         Some(folder) => Arc::new(local_store(folder)?),
         None => connect(&how.from, &settings(&how.src_option))?,
     };
@@ -107,7 +114,13 @@ pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<
     }
     print_sums(&plan, "copied", out)?;
     let what = if layout == Some(Layout::Jbof) { " (of the metadata document; check tells that of all files)" } else { "" };
-    writeln!(out, "{} compared with their digests; root {}{what}", text::some(report.verified, "object"), report.root)?;
+    writeln!(
+        out,
+        "{} compared with {}; root {}{what}",
+        text::some(report.verified, "object"),
+        if layout == Some(Layout::Jbof) { "the source" } else { "their digests" },
+        report.root
+    )?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use sigbank::layout::{self, Summary, jbof};
 use sigbank_format::model::Field;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 /// Types stand below one another up to names of so many characters.
 const WIDEST: usize = 40;
@@ -189,7 +190,10 @@ pub(crate) fn line(name: &str, s: &Summary) -> String {
     let splits = if of_items { String::new() } else { splits };
     let records = text::some(s.records(), if of_items { "item" } else { "example" });
     let stored = match s.metadata_bytes {
-        None if s.stored_bytes == 0 && s.missing < s.units() => "sizes not looked up far away".into(),
+        // A folder of items without arrays has none.
+        None if s.stored_bytes == 0 && s.missing < s.units() && !Path::new(&s.location).is_dir() => {
+            "sizes not looked up far away".into()
+        }
         None => format!("{} stored", text::bytes(s.stored_bytes)),
         Some(more) => format!("{} of data and {} of metadata stored", text::bytes(s.stored_bytes), text::bytes(more)),
     };

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use transfer::{Transfer, there};
+use transfer::{Care, Transfer, there};
 
 /// How a dataset is copied.
 ///
@@ -37,7 +37,8 @@ pub struct CopyOptions {
     pub update: bool,
     /// Whether objects that are at the destination already are read and compared with their digests there (without a digest: with the
     /// source). Else, where a dataset is brought forward in a store far away, the size of its shards must do; documents, what an unfinished copy
-    /// left, and what is on a local disk, are compared in any case where there is a digest.
+    /// left, and what is on a local disk, are compared in any case where there is a digest. The files of JBOF, which change in place and have no
+    /// digests, are always compared with the source.
     pub checksum: bool,
 }
 
@@ -65,6 +66,8 @@ pub struct CopyPlan {
     pub todo: Vec<CopyObject>,
     /// Objects that are at the destination already, and their bytes.
     pub skipped: (u64, u64),
+    /// So many of them were compared with their digest, or with the source.
+    pub compared: u64,
     /// Whether there is a dataset at the destination, which is brought forward.
     pub update: bool,
     /// Objects at absolute addresses, which a published view names: they stay where they are.
@@ -107,7 +110,7 @@ pub struct CopyReport {
     pub bytes: u64,
     /// Objects that were there already, and their bytes.
     pub skipped: (u64, u64),
-    /// Objects that were compared with a digest, of those copied and those that were there.
+    /// Objects that were compared with a digest (or with the source), of those copied and those that were there.
     pub verified: u64,
     /// The digest of the root.
     pub root: String,
@@ -190,7 +193,9 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
     let all = contents.objects.iter().chain(documents).map(|object| object.path.clone()).collect();
     // What lies there without a root may be of a copy of something else, whose shards have the same names and sizes.
     let hash = options.checksum || !update || to.capabilities().round_trip == 0;
-    let look = |objects: &[Object], hash| look(&**from, &**to, objects, hash, options);
+    // Nothing else tells whether a file that changes in place is still the same.
+    let compare = options.checksum || contents.layout == Layout::Jbof;
+    let look = |objects: &[Object], hash| look(&**from, &**to, objects, Care { hash, compare, update }, options.jobs());
     let (shards, documents) = (look(&contents.objects, hash)?, look(documents, true)?);
     let skipped = shards.there.iter().chain(&documents.there).fold((0, 0), |all, size| (all.0 + 1, all.1 + size));
     if !update && skipped.0 == 0 {
@@ -200,6 +205,7 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
         layout: contents.layout,
         todo: Vec::new(),
         skipped,
+        compared: shards.compared + documents.compared,
         update,
         elsewhere: contents.elsewhere,
         root: root_digest(&contents)?,
@@ -254,7 +260,8 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
     let CopyPlan { from, to, .. } = plan;
     let total = plan.bytes();
     let transfer = Transfer { from: &**from, to: &**to };
-    let mut done = CopyReport { skipped: plan.skipped, root: plan.root.clone(), ..CopyReport::default() };
+    let mut done =
+        CopyReport { skipped: plan.skipped, verified: plan.compared, root: plan.root.clone(), ..CopyReport::default() };
     if !progress(0, total) {
         return Err(stopped());
     }
@@ -332,10 +339,12 @@ fn root_digest(contents: &Contents) -> Result<String> {
 struct Looked {
     there: Vec<u64>,
     missing: Vec<Sized>,
+    /// How many of those that are there were compared.
+    compared: u64,
 }
 
-fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], hash: bool, options: &CopyOptions) -> Result<Looked> {
-    let mut found = Looked { there: Vec::new(), missing: Vec::new() };
+fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], care: Care, jobs: usize) -> Result<Looked> {
+    let mut found = Looked { there: Vec::new(), missing: Vec::new(), compared: 0 };
     let one = |object: &Object| {
         let size = match object.size {
             Some(size) => size,
@@ -348,16 +357,19 @@ fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], hash: bool, option
                     .size
             }
         };
-        let is_there = match there(from, to, object, size, hash, options.checksum) {
+        let is_there = match there(from, to, object, size, care) {
             // Deleted there while it was looked at.
             Err(e) if e.code() == Code::NotFound && !exists(to, &object.path)? => false,
             is_there => is_there?,
         };
         Ok((Sized { object: object.clone(), size }, is_there))
     };
-    each(objects, options.jobs(), one, &mut |(object, is_there): (Sized, bool)| {
+    each(objects, jobs, one, &mut |(object, is_there): (Sized, bool)| {
         match is_there {
-            true => found.there.push(object.size),
+            true => {
+                found.there.push(object.size);
+                found.compared += u64::from(care.compares(&object.object));
+            }
             false => found.missing.push(object),
         }
         true

@@ -44,7 +44,7 @@ impl Transfer<'_> {
             done => return done,
         };
         // Another copy was first, or the answer to our own attempt was lost.
-        match there(self.from, self.to, object, size, true, true) {
+        match there(self.from, self.to, object, size, Care { hash: true, compare: true, update: false }) {
             Ok(true) => Ok(!object.digests.is_empty()),
             Ok(false) => Err(taken),
             Err(e) => Err(e),
@@ -116,18 +116,43 @@ fn pass(file: Arc<dyn StoreFile>, mut take: impl FnMut(&[u8]) -> Result<()>) -> 
     }
 }
 
-/// Whether the object is at its destination, where it must be as long as it is named. `hash`: and have its digest, if one is known;
-/// `compare`: without a digest it is compared with the source.
-pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64, hash: bool, compare: bool) -> Result<bool> {
+/// How what is at a destination already is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Care {
+    /// It must have its digest, or be the bytes, where one is known.
+    pub(super) hash: bool,
+    /// Without a digest it is compared with the source.
+    pub(super) compare: bool,
+    /// There is a dataset, which is brought forward.
+    pub(super) update: bool,
+}
+
+impl Care {
+    /// Whether more than the size of an object is compared.
+    pub(super) fn compares(self, object: &Object) -> bool {
+        self.compare || (self.hash && (object.bytes.is_some() || !object.digests.is_empty()))
+    }
+}
+
+/// Whether the object is at its destination, where it must be as long as it is named.
+pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64, care: Care) -> Result<bool> {
+    let Care { hash, compare, update } = care;
     let other = |what: String| {
-        Error::already_exists(format!("{what}: this is not what the source has under this name"))
-            .at(to.locate(&object.path))
-            .remedy("if it is what is left of something damaged, delete it and run the copy again; else choose another place")
+        let remedy = match update {
+            true => {
+                "nothing that is there is replaced: where the source is right, delete this object at the destination and run it again"
+            }
+            false => {
+                "if it is what is left of an older or damaged copy, delete it and run the copy again; else choose another place"
+            }
+        };
+        let e = Error::already_exists(format!("{what}: this is not what the source has under this name"));
+        e.at(to.locate(&object.path)).remedy(remedy)
     };
     match to.head(&object.path) {
         Err(e) if e.code() == Code::NotFound => return Ok(false),
         Err(e) => return Err(e),
-        Ok(found) if found.size != size => return Err(other(format!("it has {} bytes, {size} are expected", found.size))),
+        Ok(found) if found.size != size => return Err(other(format!("it has {} bytes, {size} at the source", found.size))),
         Ok(_) => {}
     }
     let digests_of = |store: &dyn Store, algorithms: &[Algorithm]| {
