@@ -194,7 +194,7 @@ def test_shard_metadata_opens_new_shards(tmp_path: Path) -> None:
         filler.write_example({"a": 10}, "train", {"x": 1, "y": [2]})
         filler.write_example({"a": 11}, "train", {"y": (2,), "x": 1})
     shards = [(info.number_of_examples, info.custom_metadata) for info in dataset.shard_info_iterator("train")]
-    assert shards == [(2, {}), (5, {"k": 1}), (1, {"k": 2}), (2, {"k": 1}), (2, {"x": 1, "y": [2]})]
+    assert shards == [(2, {}), (2, {"k": 1}), (3, {}), (1, {"k": 2}), (2, {"k": 1}), (2, {"x": 1, "y": [2]})]
     assert read(dataset) == list(range(12))
 
 

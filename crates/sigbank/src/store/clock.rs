@@ -3,11 +3,15 @@
 use super::Store;
 use crate::error::{Code, Error, Result};
 use crate::uri::RelPath;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Where objects lie that are written to find something out about a store, each under a name of its own. None is there for longer than that
 /// takes, but for those of killed writers.
 pub(crate) const PROBES: &str = ".sigbank/probe";
+
+/// What is there for no longer than a few requests take, as these and turns are, belongs to somebody who lives unless it is older than this, whatever
+/// else counts as old.
+pub(crate) const MOMENT: Duration = Duration::from_secs(3600);
 
 /// A name for one that is used once.
 pub(crate) fn probe() -> Result<RelPath> {

@@ -33,7 +33,7 @@ class DatasetFillerContext:
                 safely to the declared dtype and has the declared shape. Undeclared names are left out, with one warning.
             split: "train", "test" or "holdout".
             custom_metadata: what describes this example's shard, as JSON can hold it. A value that differs from the open
-                shard's closes that shard and opens a new one; None and {} keep to the open shard.
+                shard's closes that shard and opens a new one. None and {} are one such value too: no example gets another's label.
 
         Raises:
             KeyError: an attribute is missing.

@@ -181,14 +181,14 @@ impl Filler {
         group.map_or(Ok(()), |g| super::lists::not_too_deep(g, "custom_metadata"))?;
         if let Some(at) = self.open.iter().position(|o| o.split == split) {
             let Some(open) = self.open.get(at) else { return Ok(at) };
-            let other = group.is_some_and(|g| !g.is_empty() && *g != open.metadata);
+            // No record gets a label that it was not given: none is another label than one.
+            let given = group.filter(|g| !g.is_empty());
+            let other = given.map_or(!open.metadata.is_empty(), |g| *g != open.metadata);
             if !open.shard.is_empty() && (other || open.shard.len() >= self.builders.most() || !open.shard.fits(record, bytes)) {
                 self.close(at)?;
             }
-            if let (Some(open), Some(group)) = (self.open.get_mut(at), group.filter(|g| !g.is_empty()))
-                && open.shard.is_empty()
-            {
-                open.metadata = group.clone();
+            if let Some(open) = self.open.get_mut(at).filter(|_| other) {
+                open.metadata = given.cloned().unwrap_or_default();
             }
             return Ok(at);
         }
@@ -247,7 +247,8 @@ impl Filler {
     }
 
     /// Adds one record: each attribute's bytes, in the declared order, to a split, with the metadata that its shard has; other
-    /// metadata than the open shard's close it and open a new one, none or empty ones keep it.
+    /// metadata than the open shard's close it and open a new one. None are the same as empty ones: they too are others than what an
+    /// open shard has, so that no record gets a label that it was not given.
     ///
     /// # Errors
     /// `Invalid` names the attribute; the record is not written then, and the filler goes on. When an earlier shard could

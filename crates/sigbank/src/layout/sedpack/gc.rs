@@ -2,12 +2,15 @@
 //!
 //! What the root leads to is live. All else may be somebody's who is still at work, and only its age tells that it is not: an object counts as
 //! in use while it is younger than the age given, while another one is that the same writer made with it (its directory, what its progress records
-//! or a list name), and, on a store with locks, while its writer lives. Ages are by the storage's clock. What a killed filler finished, and the next one
-//! would take over, is told and kept, as is what a repair left out.
+//! or a list name), and, on a store with locks, while its writer lives. Ages are by the storage's clock. What can be listed yet is told and kept:
+//! shards that a progress record or a list names, these lists, whole shards that nothing names, and what a repair left out. So a dead worker's
+//! shards wait for their coordinator, and those that an older root does not know for a repair. Only who says so has them deleted.
 //!
 //! On a store with locks nobody commits while this deletes. Elsewhere what names others goes first, and everything is looked at once more before
-//! the shards go: so a commit that names what is about to go is seen, or does not find what it was to name.
+//! the shards go: so a commit that names what is about to go is seen, or does not find what it was to name. Where lists are swung while they are
+//! followed, all is looked at again.
 
+mod bare;
 mod groups;
 mod shape;
 
@@ -15,12 +18,13 @@ pub use shape::OrphanKind;
 
 use super::commit::{PATIENCE, ROOT_LOCK};
 use super::lists::ListRef;
+use super::nested::Nested;
 use super::progress::Session;
 use super::repair::dropped;
 use super::state::State;
 use super::{Dataset, OpenOptions, ROOT, claim, journal};
 use crate::error::{Code, Error, Result};
-use crate::layout::{Layout, detect};
+use crate::layout::{Layout, detect, signal_dataset};
 use crate::store::{Store, clock, lock};
 use crate::uri::RelPath;
 use shape::{Shape, shape};
@@ -30,6 +34,10 @@ use std::time::{Duration, SystemTime};
 
 /// So many names of foreign objects are told.
 const FOREIGN: usize = 1000;
+/// So often all is looked at again where what is named is not there, or not as it is named, and the root is the same.
+const AGAIN: u32 = 3;
+/// So often where it is another one each time.
+const SWUNG: u32 = 50;
 
 /// What counts as garbage.
 ///
@@ -43,8 +51,8 @@ pub struct GcOptions {
     /// Only what is at least so old. It must be longer than any writer takes from its first shard to its commit, or to that of the
     /// coordinator that merges its lists, and longer than a `cp`, `sync` or `merge` that goes on where a killed one was has lain.
     pub older_than: Duration,
-    /// Also where there is no root (yet), and what killed fillers finished, which the next one would take over, and what repairs left out.
-    /// Nobody may be about to make a dataset there.
+    /// Also where there is no root (yet), what could be listed yet ([`Kept::Recoverable`]), and what a run of another layout left that lost to
+    /// this dataset. Nobody may be about to make a dataset there, and no writer be at work for longer than `older_than`.
     pub unpublished: bool,
 }
 
@@ -64,9 +72,10 @@ pub enum Kept {
     InUse,
     /// The store does not tell how old it is.
     AgeUnknown,
-    /// A killed filler finished it, or a repair left it out: it can be taken over yet.
+    /// It is a whole shard, or a list or a record that names one: a filler, the coordinator of the worker that wrote it, or a repair can list it
+    /// yet. Or a repair left it out.
     Recoverable,
-    /// There is no root: it may be about to be written.
+    /// There is no root that leads to it: it may be about to be written.
     Unpublished,
 }
 
@@ -156,11 +165,33 @@ pub struct Deleted {
 /// `Corrupt` or `NotFound` for a list or a shard that is named and is not as it should be: then nobody knows what is garbage. `Unsupported` for a
 /// dataset of another layout.
 pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
-    look(store, options).map(|(garbage, _)| garbage)
+    look(store, options, None).map(|(garbage, _)| garbage)
 }
 
-/// As [`gc`], with the sessions of dead writers, held.
-fn look(store: &Arc<dyn Store>, options: &GcOptions) -> Result<(Garbage, Vec<Session>)> {
+/// As [`gc`], with the sessions of dead writers, held. Of shards that nothing names only those of `among` are read.
+fn look(store: &Arc<dyn Store>, options: &GcOptions, among: Option<&HashSet<&RelPath>>) -> Result<(Garbage, Vec<Session>)> {
+    let (mut same, mut root) = (0, None);
+    for _ in 0..SWUNG {
+        match look_once(store, options, among) {
+            // Somebody commits meanwhile, perhaps.
+            Err(e) if matches!(e.code(), Code::Corrupt | Code::NotFound) => {
+                let now = store.get(&RelPath::parse(ROOT)?).ok();
+                same = if now == root { same + 1 } else { 1 };
+                root = now;
+                if same >= AGAIN {
+                    return Err(named(e));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            found => return found,
+        }
+    }
+    Err(Error::conflict("others commit all the time, so that what is live cannot be found out")
+        .at(store.location())
+        .remedy("try again later"))
+}
+
+fn look_once(store: &Arc<dyn Store>, options: &GcOptions, among: Option<&HashSet<&RelPath>>) -> Result<(Garbage, Vec<Session>)> {
     let published = match detect(&**store)? {
         None => false,
         Some(Layout::Sedpack) => true,
@@ -169,12 +200,15 @@ fn look(store: &Arc<dyn Store>, options: &GcOptions) -> Result<(Garbage, Vec<Ses
     let storage_now = clock::now(&**store)?;
     let now = storage_now.or_else(|| Some(SystemTime::now()));
     // Listed before anything is followed: what is committed meanwhile is found to be named.
-    let Listed { mut left, not_ours, not_ours_count } = list(&**store)?;
-    let live = if published { live(store, &mut left).map_err(named)? } else { (0, 0) };
-    let mut recoverable: HashSet<RelPath> = match published {
-        true => dropped::read(&**store)?.into_values().flat_map(|r| r.shard.files).map(|file| file.path).collect(),
-        false => HashSet::new(),
-    };
+    let mut listed = list(&**store, published)?;
+    let dataset = if published { Some(Dataset::open_store(Arc::clone(store), OpenOptions { allow_newer: true })?) } else { None };
+    let (mut live, mut recoverable) = ((0, 0), HashSet::new());
+    if let Some(dataset) = &dataset {
+        live = self::live(dataset, &mut listed.left)?;
+        recoverable.extend(dropped::read(&**store)?.into_values().flat_map(|r| r.shard.files).map(|file| file.path));
+    }
+    listed.leave_others();
+    let Listed { left, not_ours, not_ours_count, .. } = listed;
     let young = |object: &Object| object.age(now).is_none_or(|age| age < options.older_than);
     let (in_use, held) = groups::in_use(&**store, &left, young, &mut recoverable)?;
     // Where no dataset is yet, all is one run's that makes one.
@@ -183,12 +217,13 @@ fn look(store: &Arc<dyn Store>, options: &GcOptions) -> Result<(Garbage, Vec<Ses
         .into_iter()
         .map(|(path, object)| {
             let age = object.age(now);
-            let kept = match age {
-                None => Some(Kept::AgeUnknown),
-                Some(age) if age < options.older_than => Some(Kept::Young),
-                _ if object.kind == OrphanKind::Probe => None,
+            let kept = match (age, object.kind) {
+                (None, _) => Some(Kept::AgeUnknown),
+                (Some(age), OrphanKind::Probe) => (age < options.older_than.max(clock::MOMENT)).then_some(Kept::Young),
+                (Some(age), _) if age < options.older_than => Some(Kept::Young),
                 _ if making || in_use.contains(&path) => Some(Kept::InUse),
                 _ if options.unpublished => None,
+                (_, OrphanKind::OtherLayout) => Some(Kept::Unpublished),
                 _ if !published => Some(Kept::Unpublished),
                 _ if recoverable.contains(&path) => Some(Kept::Recoverable),
                 _ => None,
@@ -196,6 +231,9 @@ fn look(store: &Arc<dyn Store>, options: &GcOptions) -> Result<(Garbage, Vec<Ses
             Orphan { path, bytes: object.bytes, age, kind: object.kind, kept }
         })
         .collect();
+    if let Some(dataset) = dataset.filter(|_| !options.unpublished) {
+        bare::keep_whole(&dataset, &mut orphans, among)?;
+    }
     orphans.sort_unstable_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
     let options = options.clone();
     let storage_clock = storage_now.is_some();
@@ -239,10 +277,10 @@ impl Garbage {
                     claim::recover(&**store)?
                 };
             }
-            let (mut now, held) = look(store, &self.options)?;
+            let (mut now, held) = look(store, &self.options, Some(&found))?;
             let documents = now.delete_those(&**store, &found, OrphanKind::is_document, &mut deleted)?;
             if !locks && !documents.is_empty() {
-                now = look(store, &self.options)?.0;
+                now = look(store, &self.options, Some(&found))?.0;
             }
             now.delete_those(&**store, &found, |kind| !kind.is_document(), &mut deleted)?;
             for session in held.into_iter().filter(|session| documents.contains(session.id())) {
@@ -291,43 +329,67 @@ struct Listed {
     left: HashMap<RelPath, Object>,
     not_ours: Vec<RelPath>,
     not_ours_count: u64,
+    nested: Nested,
 }
 
-fn list(store: &dyn Store) -> Result<Listed> {
-    let mut found = Listed { left: HashMap::new(), not_ours: Vec::new(), not_ours_count: 0 };
+impl Listed {
+    /// Something that is none of this dataset's.
+    fn foreign(&mut self, path: RelPath) {
+        self.not_ours_count += 1;
+        self.not_ours.push(path);
+        if self.not_ours.len() >= 2 * FOREIGN {
+            self.shorten();
+        }
+    }
+
+    fn shorten(&mut self) {
+        self.not_ours.sort_unstable();
+        self.not_ours.truncate(FOREIGN);
+    }
+
+    /// What lies in other datasets below this one, and is not live here, is theirs.
+    fn leave_others(&mut self) {
+        let theirs: Vec<RelPath> = self.left.keys().filter(|path| self.nested.holds(path)).cloned().collect();
+        for path in theirs {
+            self.left.remove(&path);
+            self.foreign(path);
+        }
+        self.shorten();
+    }
+}
+
+fn list(store: &dyn Store, published: bool) -> Result<Listed> {
+    let mut found = Listed { left: HashMap::new(), not_ours: Vec::new(), not_ours_count: 0, nested: Nested::default() };
     for entry in store.list(None)? {
         let entry = entry?;
+        found.nested.note(&entry.path);
         match shape(&entry.path) {
             Shape::Entrance => {}
             Shape::Named(kind) => {
                 found.left.insert(entry.path, Object { kind, bytes: entry.size, modified: entry.modified });
             }
-            Shape::Foreign => {
-                found.not_ours_count += 1;
-                found.not_ours.push(entry.path);
-                if found.not_ours.len() >= 2 * FOREIGN {
-                    found.not_ours.sort_unstable();
-                    found.not_ours.truncate(FOREIGN);
-                }
+            // Of runs that lost to this dataset.
+            Shape::Foreign if published && signal_dataset::is_made_name(&entry.path) => {
+                let object = Object { kind: OrphanKind::OtherLayout, bytes: entry.size, modified: entry.modified };
+                found.left.insert(entry.path, object);
             }
+            Shape::Foreign => found.foreign(entry.path),
         }
     }
-    found.not_ours.sort_unstable();
-    found.not_ours.truncate(FOREIGN);
     Ok(found)
 }
 
 /// Takes away what the root leads to, a begun commit's with it; gives how much that is.
-fn live(store: &Arc<dyn Store>, left: &mut HashMap<RelPath, Object>) -> Result<(u64, u64)> {
-    let dataset = Dataset::open_store(Arc::clone(store), OpenOptions { allow_newer: true })?;
+fn live(dataset: &Dataset, left: &mut HashMap<RelPath, Object>) -> Result<(u64, u64)> {
+    let store = dataset.store();
     dataset.set_state(dataset.newest()?);
-    let paths = dataset.with_state(|state| reach(state, &**store))?;
+    let paths = dataset.with_state(|state| reach(state, store))?;
     let mut live = (0, 0);
     for path in paths {
         match left.remove(&path) {
             Some(object) => live = (live.0 + 1, live.1 + object.bytes),
-            // Unless it was written since, or has a name of its own.
-            None => store.head(&path).map(drop)?,
+            // Unless it was written since, or has a name of its own, or will be there when a commit has gone on.
+            None => dataset.with_state(|state| if state.awaits(&path) { Ok(()) } else { store.head(&path).map(drop) })?,
         }
     }
     // Whoever meets it finishes it.

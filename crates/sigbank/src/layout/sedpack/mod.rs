@@ -13,6 +13,7 @@ mod gc;
 mod info;
 mod journal;
 mod lists;
+mod nested;
 mod pool;
 mod progress;
 mod reader;

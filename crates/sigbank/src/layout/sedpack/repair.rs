@@ -26,6 +26,7 @@ use crate::store::{Expected, LockGuard, Store, lock};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use candidates::Candidates;
+pub(super) use examine::useless;
 use examine::{Examiner, Subject, Verdict};
 use plan::decide;
 use sigbank_format::checksum::digest_all;

@@ -62,6 +62,11 @@ impl State {
         })
     }
 
+    /// Whether it is a list that an unfinished commit has yet to put in place.
+    pub(super) fn awaits(&self, path: &RelPath) -> bool {
+        self.overlay.contains_key(path)
+    }
+
     /// Whether the two show the same lists.
     pub(super) fn same(&self, other: &Self) -> bool {
         self.root == other.root && self.overlay == other.overlay

@@ -85,7 +85,7 @@ fn an_empty_session_changes_nothing() {
 }
 
 #[test]
-fn other_metadata_open_a_new_shard_and_none_keep_it() {
+fn other_metadata_open_a_new_shard_and_none_are_others() {
     let (_, dataset) = memory("LZ4", 100);
     let key = |k: i64| object(json!({"key": k}));
     let groups = [None, None, Some(key(1)), Some(key(1)), None, Some(Metadata::new()), Some(key(2)), Some(key(1))];
@@ -96,8 +96,8 @@ fn other_metadata_open_a_new_shard_and_none_keep_it() {
     filler.finish().unwrap();
     let shards = dataset.shard_infos("train", 0, 99).unwrap();
     let found: Vec<_> = shards.iter().map(|s| (s.examples, s.metadata.clone())).collect();
-    assert_eq!(found, [(2, Metadata::new()), (4, key(1)), (1, key(2)), (1, key(1))]);
-    assert_eq!(dataset.unit_metadata("train", 2).unwrap(), key(2));
+    assert_eq!(found, [(2, Metadata::new()), (2, key(1)), (2, Metadata::new()), (1, key(2)), (1, key(1))]);
+    assert_eq!(dataset.unit_metadata("train", 3).unwrap(), key(2));
     assert_eq!(dataset.shard_infos("train", 2, 3).unwrap(), shards[2..3]);
 }
 

@@ -14,13 +14,14 @@ mod reach;
 mod shape;
 
 pub use shape::OrphanKind;
+pub(in crate::layout) use shape::is_made_name;
 
 use super::guard::Deleting;
 use super::objects::{Elsewhere, Objects, document};
 use super::uncommitted::Uncommitted;
 use super::versions;
 use crate::error::{Code, Error, Result};
-use crate::store::{Store, exists};
+use crate::store::{Store, clock, exists};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use reach::Reach;
@@ -268,9 +269,10 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
             let group = group(&path, kind);
             let kept = match age {
                 None => Some(Kept::AgeUnknown),
+                Some(age) if kind == OrphanKind::Probe => (age < options.older_than.max(clock::MOMENT)).then_some(Kept::Young),
                 Some(age) if age < options.older_than => Some(Kept::Young),
                 _ if in_use.contains(&group) => Some(Kept::InUse),
-                _ if !published && !options.unpublished && kind != OrphanKind::Probe => Some(Kept::Unpublished),
+                _ if !published && !options.unpublished => Some(Kept::Unpublished),
                 _ if !options.uncommitted && whole.contains(&path) => Some(Kept::Uncommitted),
                 _ if !options.old_annotations && old.contains(&group) => Some(Kept::OldAnnotations),
                 _ => None,

@@ -90,6 +90,7 @@ pub use digest::Digest;
 pub use documents::{
     LAYOUT_VERSION, MIN_READER_VERSION, NEWEST_READER_VERSION, Page, PageRef, Place, ROOT, Reference, Root, Shard, Snapshot,
 };
+pub(in crate::layout) use gc::is_made_name;
 pub use gc::{Deleted, Garbage, GcOptions, Kept, Orphan, OrphanKind, gc};
 pub use guard::CopyGuard;
 pub(crate) use guard::is_note;

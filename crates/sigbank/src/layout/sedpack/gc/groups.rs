@@ -16,7 +16,7 @@ struct Group {
 }
 
 /// Those of what nothing names that somebody may be at work on, and the sessions of dead writers, held so that nobody takes them over
-/// meanwhile. What a session finished and is not listed is added to `recoverable`.
+/// meanwhile. What a session finished and is not listed, and what lists name that are not live, is added to `recoverable`.
 pub(super) fn in_use(
     store: &dyn Store,
     left: &HashMap<RelPath, Object>,
@@ -24,11 +24,12 @@ pub(super) fn in_use(
     recoverable: &mut HashSet<RelPath>,
 ) -> Result<(HashSet<RelPath>, Vec<Session>)> {
     let (mut groups, held) = sessions(store, left, recoverable)?;
+    let mut lists = Vec::new();
     let mut directories: BTreeMap<RelPath, Vec<RelPath>> = BTreeMap::new();
     for (path, object) in left {
         match object.kind {
-            OrphanKind::List | OrphanKind::ListAside => groups.push(listed(store, path)?),
-            OrphanKind::Probe | OrphanKind::Journal | OrphanKind::Progress | OrphanKind::Shard => {}
+            OrphanKind::List | OrphanKind::ListAside => lists.push(listed(store, path)?),
+            OrphanKind::Probe | OrphanKind::Journal | OrphanKind::Progress | OrphanKind::Shard | OrphanKind::OtherLayout => {}
         }
         if matches!(object.kind, OrphanKind::List | OrphanKind::Shard)
             && let Some(dir) = path.parent()
@@ -36,6 +37,8 @@ pub(super) fn in_use(
             directories.entry(dir).or_default().push(path.clone());
         }
     }
+    lead_to_shards(&lists, left, recoverable);
+    groups.extend(lists);
     groups.extend(directories.into_values().map(|members| Group { members, alive: false }));
 
     let mut used: HashSet<RelPath> = left.iter().filter(|(_, object)| young(object)).map(|(path, _)| path.clone()).collect();
@@ -50,6 +53,27 @@ pub(super) fn in_use(
             return Ok((used, held));
         }
     }
+}
+
+/// Adds lists to `recoverable` that lead to shards which are there and not live, and these shards: who wrote the lists may have handed on where they are,
+/// and a repair finds them. A list that leads to none is one that was superseded.
+fn lead_to_shards(lists: &[Group], left: &HashMap<RelPath, Object>, recoverable: &mut HashSet<RelPath>) {
+    let is_shard = |path: &&RelPath| left.get(*path).is_some_and(|object| object.kind == OrphanKind::Shard);
+    let mut leading: HashSet<&RelPath> = HashSet::new();
+    loop {
+        let before = leading.len();
+        for Group { members, .. } in lists {
+            let Some((list, named)) = members.split_first() else { continue };
+            if named.iter().any(|path| is_shard(&path) || leading.contains(path)) {
+                leading.insert(list);
+            }
+        }
+        if leading.len() == before {
+            break;
+        }
+    }
+    recoverable.extend(lists.iter().flat_map(|list| &list.members).filter(is_shard).cloned());
+    recoverable.extend(leading.into_iter().cloned());
 }
 
 /// What each session that left records made.
@@ -82,7 +106,7 @@ fn sessions(
     Ok((groups, held))
 }
 
-/// A list and what it names; of one that cannot be read, itself.
+/// A list, first, and what it names; of one that cannot be read, itself.
 fn listed(store: &dyn Store, path: &RelPath) -> Result<Group> {
     let mut members = vec![path.clone()];
     let text = match store.get(path) {

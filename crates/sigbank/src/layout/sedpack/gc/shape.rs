@@ -20,6 +20,8 @@ pub enum OrphanKind {
     List,
     /// A shard.
     Shard,
+    /// What a run left that was to publish a signal-dataset here, when this dataset was there first.
+    OtherLayout,
 }
 
 impl OrphanKind {
@@ -36,6 +38,7 @@ impl OrphanKind {
             Self::ListAside => "list kept aside",
             Self::List => "list",
             Self::Shard => "shard",
+            Self::OtherLayout => "of another layout",
         }
     }
     /// Whether it tells of others.

@@ -2,12 +2,14 @@
 
 use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
+use crate::layout::sedpack::Dataset;
 use crate::layout::sedpack::lists::{FileInfo, ShardInfo};
 use crate::layout::sedpack::reader::{Listed, Reader};
 use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::checksum::{Algorithm, MultiHasher};
 use sigbank_format::model::Metadata;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -59,6 +61,22 @@ fn unreadable(e: &Error) -> Verdict {
         }
         _ => Verdict::Unreadable(e.message().to_owned()),
     }
+}
+
+/// Those of some shard files, which are all that is known of the shards, that are gone, damaged or cut.
+///
+/// # Errors
+/// `Storage` where one cannot be read for other reasons than its bytes.
+pub(in crate::layout::sedpack) fn useless(dataset: &Dataset, paths: Vec<RelPath>) -> Result<HashSet<RelPath>> {
+    let info = dataset.info();
+    let structure = info.structure();
+    let reader = Reader::new(structure)?;
+    let examiner = Examiner { store: dataset.store(), algorithms: &structure.algorithms, reader: &reader };
+    let subjects: Vec<Subject> = paths.into_iter().map(Subject::File).collect();
+    let verdicts = examiner.all(&subjects.iter().collect::<Vec<_>>(), &mut |_, _| true)?;
+    let of_no_use = |verdict: &Verdict| matches!(verdict, Verdict::Gone | Verdict::Damaged(_) | Verdict::Unreadable(_));
+    let found = subjects.into_iter().zip(verdicts).filter(|(_, verdict)| of_no_use(verdict));
+    Ok(found.filter_map(|(subject, _)| if let Subject::File(path) = subject { Some(path) } else { None }).collect())
 }
 
 impl Examiner<'_> {

@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout::sedpack::claim;
 use crate::layout::sedpack::journal::Journal;
 use crate::layout::sedpack::lists::{LIST, ListRef, ShardInfo, ShardsList};
+use crate::layout::sedpack::nested::Nested;
 use crate::layout::sedpack::progress::{self, Record};
 use crate::layout::sedpack::state::compare;
 use crate::layout::sedpack::{Info, ROOT, SPLITS};
@@ -153,10 +154,11 @@ impl Survey {
     /// Every list file in the splits' directories, the highest first; shard files are kept.
     fn list_files(&mut self, store: &dyn Store) -> Result<Unvisited> {
         let suffix = format!(".{}", self.info.structure().file_type.as_str());
-        let mut lists = BTreeSet::new();
+        let (mut lists, mut nested) = (BTreeSet::new(), Nested::default());
         for split in SPLITS {
             for entry in store.list(Some(&RelPath::parse(split)?))? {
                 let path = entry?.path;
+                nested.note(&path);
                 if path.components().any(|name| name.starts_with('.')) {
                     // What file managers leave, and temporary files.
                 } else if path.file_name() == LIST {
@@ -166,6 +168,9 @@ impl Survey {
                 }
             }
         }
+        // What lies in other datasets is theirs.
+        lists.retain(|(_, path)| !nested.holds(path));
+        self.files.retain(|path| !nested.holds(path));
         Ok(lists)
     }
 

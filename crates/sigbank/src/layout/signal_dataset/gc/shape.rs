@@ -97,6 +97,11 @@ pub(super) fn shape(path: &RelPath) -> Shape {
     Shape::Named(kind)
 }
 
+/// Whether a name is one of what publications make, the root and the like aside.
+pub(in crate::layout) fn is_made_name(path: &RelPath) -> bool {
+    matches!(shape(path), Shape::Named(kind) if kind != OrphanKind::Probe)
+}
+
 /// What is written together: while one of a group is young, somebody may be at work on all of it.
 pub(super) fn group(path: &RelPath, kind: OrphanKind) -> String {
     use OrphanKind::*;
