@@ -147,7 +147,7 @@ def test_what_killed_writers_left_in_a_bucket_is_found_and_deleted(s3_server: di
     found = gc(address, options, "--older-than", "0s", "--delete", "--yes")
     assert {one["kind"] for one in found["orphans"]} == {"progress record", "shard"}
     assert found["deleted"] is None and {one["kept"] for one in found["orphans"]} == {"recoverable"}
-    found = gc(address, options, "--older-than", "0s", "--unpublished", "--delete", "--yes")
+    found = gc(address, options, "--older-than", "0s", "--unpublished", "--no-writers", "--delete", "--yes")
     assert found["deleted"]["objects"] == len(found["orphans"]) >= 3
     dataset = Dataset(address, storage_options=options)
     dataset.check()

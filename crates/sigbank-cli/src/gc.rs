@@ -18,8 +18,9 @@ use std::time::Duration;
 /// delete those of at least that age. What is younger may belong to a publication that is still being made: choose an age longer than any takes,
 /// from the first worker's shard on, and longer than any filler runs. Ages are by the clock of the storage. Files that are not of the layout are told of and never touched.
 ///
-/// Of a Sedpack dataset, what killed fillers finished is kept for the next one to take over (see --unpublished), and what lives is told by locks on
-/// a disk, and in a bucket by the age of what writers note there of every shard.
+/// Of a Sedpack dataset, what can be listed yet is kept (see --unpublished): what killed fillers and workers finished, and whole shards that nothing names,
+/// as after an older dataset_info.json was put back; sigbank check --repair lists them. What lives is told by locks on a disk, and in a bucket by the age of
+/// what writers note there of every shard. What lies in other datasets below this one is theirs.
 ///
 /// While it deletes of a signal-dataset, sigbank/gc.json says so: publish, annotate, cp and sync wait for no one, but make what they take over of earlier runs young, look at
 /// everything once more where something was deleted meanwhile, and do not publish while that is going on. Where a run in a bucket was killed, another one
@@ -37,10 +38,14 @@ pub(crate) struct Args {
     /// Delete without asking
     #[arg(long, requires = "delete")]
     yes: bool,
-    /// Also where no dataset is published yet (nobody may be about to publish what is there), and of a Sedpack dataset what killed fillers
-    /// finished and the next one would take over
+    /// Also where no dataset is published yet (nobody may be about to publish what is there), and of a Sedpack dataset what killed fillers and workers
+    /// finished, whole shards that nothing names, and what a publication of a signal-dataset left that came too late for this address. A writer that is at
+    /// work for longer than the age loses what it wrote, so ages below an hour are refused (see --no-writers)
     #[arg(long)]
     unpublished: bool,
+    /// Nobody writes here now: --unpublished may delete what is younger than an hour
+    #[arg(long, requires = "unpublished")]
+    no_writers: bool,
     /// Also annotation sets that only earlier revisions of the catalog name, and these revisions
     #[arg(long)]
     old_annotations: bool,
@@ -70,7 +75,16 @@ fn age(given: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs).ok_or_else(|| "a whole number and a unit are expected: s, m, h or d, such as 7d".into())
 }
 
+/// A writer is at work for longer than a moment, and in a bucket nothing tells that it lives.
+const WORK: Duration = Duration::from_secs(3600);
+
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.delete && args.unpublished && !args.no_writers && args.older_than.is_some_and(|age| age < WORK) {
+        return Err(Error::invalid("--unpublished with an age below an hour deletes what a writer at work has just written")
+            .at(&args.dataset)
+            .remedy("give a longer age, such as --older-than 1h; or, if nobody writes there now, add --no-writers")
+            .into());
+    }
     let garbage = Garbage::find(args, args.storage.options())?;
     if !args.json {
         print(args, &garbage, out)?;
@@ -149,6 +163,17 @@ fn print(args: &Args, garbage: &Garbage, out: &mut dyn Write) -> Result<(), Fail
     writeln!(out, "in use: {live}; named by nothing: {}{kept}", told(garbage.doomed()))?;
     if !garbage.storage_clock {
         writeln!(out, "nothing can be written here: ages are by the clock of this machine, and nothing can be deleted")?;
+    }
+    let has = |like: &dyn Fn(&Orphan) -> bool| !args.unpublished && garbage.orphans.iter().any(like);
+    if has(&|orphan| orphan.kept == Some("recoverable")) {
+        writeln!(
+            out,
+            "recoverable: a filler, write_config or sigbank check --repair can list it yet; --unpublished --older-than 1h --delete gives it up"
+        )?;
+    }
+    if has(&|orphan| orphan.kind == "of another layout") {
+        let text = "of another layout: left by a publication that came too late for this address; --unpublished --older-than 1h --delete removes it";
+        writeln!(out, "{text}")?;
     }
     if !garbage.published && !args.unpublished && !garbage.orphans.is_empty() {
         writeln!(out, "no dataset is published here: what is there may be about to be (--unpublished if not)")?;

@@ -209,4 +209,42 @@ fn what_a_killed_writer_left_is_shown_and_deleted_by_age() {
     fs::remove_file(bench.path("data/dataset_info.json")).unwrap();
     let told = bench.run(&["gc", "data", "--older-than", "0s", "--delete", "--yes", "--json"]).json();
     assert_eq!((&told["published"], &told["orphans"][0]["kept"]), (&json!(false), &json!("unpublished")));
+    // A writer at work needs an hour.
+    let asked = ["gc", "data", "--unpublished", "--delete", "--yes", "--older-than"];
+    bench.run(&[&asked[..], &["59m"]].concat()).refused(&["an hour", "--no-writers"]);
+    assert_eq!(bench.run(&["gc", "data", "--unpublished", "--older-than", "0s"]).code, 0);
+    let said = bench.run(&[&asked[..], &["0s", "--no-writers"]].concat());
+    assert!(said.code == 0 && said.out.contains("deleted ") && !bench.path("data/train/shards_list.json").exists(), "{}", said.out);
+    assert!(bench.path("data/train/mine.npz").exists());
+}
+
+#[test]
+fn what_can_be_listed_yet_and_what_lost_to_a_dataset_is_told_with_what_to_do() {
+    let bench = Bench::new();
+    bench.write("a.wav", wav(&samples(1, 400), 1, 1000));
+    assert_eq!(bench.run(&["pack", "in", "data", "--window", "100"]).code, 0);
+    let root = bench.path("data/dataset_info.json");
+    let text = fs::read_to_string(&root).unwrap();
+    // An older root, from before anything was written, was put back.
+    let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+    older["splits"] = json!({});
+    fs::write(&root, older.to_string()).unwrap();
+    let lost = bench.path(&format!("data/objects/data/ab/{}.arrayrecord", "ab".repeat(32)));
+    fs::create_dir_all(lost.parent().unwrap()).unwrap();
+    fs::write(&lost, [0; 10]).unwrap();
+    let said = bench.run(&["gc", "data", "--older-than", "0s", "--delete", "--yes"]);
+    assert!(said.code == 0 && said.out.contains("  shard, kept: recoverable\n"), "{}", said.out);
+    assert!(said.out.contains("  of another layout, kept: unpublished\n") && lost.exists(), "{}", said.out);
+    for told in ["\nrecoverable: a filler, write_config or sigbank check --repair", "\nof another layout: left by a publication"] {
+        assert!(said.out.contains(told), "{}", said.out);
+    }
+    assert_eq!(bench.run(&["check", "data", "--repair", "--yes"]).code, 0);
+    let said = bench.run(&["gc", "data", "--older-than", "0s", "--unpublished", "--no-writers", "--delete", "--yes"]);
+    assert!(said.code == 0 && said.out.contains("deleted 1 object, 10 B") && !lost.exists(), "{}", said.out);
+    assert_eq!(bench.run(&["check", "data"]).code, 0);
+    // Nothing was lost: the root is what it was.
+    let repaired: serde_json::Value = serde_json::from_str(&fs::read_to_string(&root).unwrap()).unwrap();
+    let whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let examples = |root: &serde_json::Value| root["splits"]["train"]["number_of_examples"].clone();
+    assert!(examples(&whole).as_u64().unwrap() > 0 && examples(&repaired) == examples(&whole), "{repaired}");
 }
