@@ -16,7 +16,10 @@ by a UserWarning.
 An expression compares (`==`, `!=`, `<`, `<=`, `>`, `>=`, `in`), looks into texts and lists (`contains`, `startswith`, `endswith`, `like 'a%'`,
 `matches '^a'`) and joins with `and`, `or`, `not`. Metadata are `key`, `a.b`, `a[0]`, `metadata['odd key']`; `id` and `split` are the record's own;
 `exists(key)` and `has(field)` ask whether they are there; `field@dtype`, `field@shape[0]`, `field@ndim`, `field@length`, `field@axes` and `field@sample_rate` ask
-for fields. What is missing makes a comparison false, `!=` too.
+for fields. What is missing makes a comparison false, `!=` too. Infinities, which Python writes into JSON, are beyond all numbers; NaN is null.
+
+What was found stays found: a pickle, such as workers of a DataLoader are given, has the same records though others were added meanwhile, and raises
+ConflictError where some are gone.
 
 >>> table = Table.from_json([("a", '{"snr": 3}'), ("b", '{"snr": 12.5}')])
 >>> table.find("snr > 10")
