@@ -178,7 +178,7 @@ def test_import_lists_what_has_no_name_and_keeps_forms_of_letters_apart(tmp_path
     assert sorted(item.name for item in dataset.all_items()) == ["e\u0301", "\u00e9"]
     assert len(dataset.get_item("\u00e9").signal) == 6 and len(dataset.get_item("e\u0301").signal) == 7
     (tmp_path / "in/.hidden.npy").write_bytes((tmp_path / "in/\u00e9.npy").read_bytes())
-    assert "--item" in run("import", tmp_path / "in", tmp_path / "e", fails=True)
+    assert "it is hidden" in told("import", tmp_path / "in", tmp_path / "e")["left_out"][0]["reason"]
     assert "the folder to import" in run("import", tmp_path / "none", tmp_path / "e", fails=True)
 
 
