@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import sigbank
-from jbof_cases import BOTH_WAYS, MODULES, contents, ours
+from jbof_cases import AUDIO, BOTH_WAYS, MODULES, contents, ours, reference
 from sigbank import errors
+
+PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
 
 
 def fill(module: Any, folder: Path) -> Any:
@@ -89,6 +93,31 @@ def test_a_zip_whose_members_have_two_names(tmp_path: Path) -> None:
         zipfile.ZipFile(path).read("d/take 1/x.npy")
 
 
+@pytest.mark.parametrize("folder", ["", "d/", "a/b/d/"])
+@pytest.mark.parametrize("arrays", [True, False])
+def test_a_zip_that_lost_its_own_document_is_no_data_set(tmp_path: Path, folder: str, arrays: bool) -> None:
+    """Its only item is not taken for it."""
+    ours.create_dataset(tmp_path / "d").add_item("one", {"a": 1}).add_array("x", np.arange(3))
+    path = tmp_path / "x.zip"
+
+    def pack(*wanted: str) -> None:
+        with zipfile.ZipFile(path, "w") as file:
+            for name in wanted:
+                file.write(tmp_path / "d" / name, folder + name)
+
+    members = ["one/_metadata.json", *(["one/x.json", "one/x.npy"] if arrays else [])]
+    pack("_metadata.json", *members)
+    assert [item.name for item in ours.ZIPDataSet(path).all_items()] == ["one"] and sigbank.open(path).verify()[1] == 1
+    pack("_metadata.json")
+    assert list(ours.ZIPDataSet(path).all_items()) == []
+    for others in (members, ["__init__.py", *members]):
+        pack(*others)
+        with pytest.raises(FileNotFoundError, match=r"x\.zip: there is no JBOF data set.*_metadata\.json"):
+            ours.ZIPDataSet(path)
+        with pytest.raises(ValueError, match=r"x\.zip"):
+            sigbank.open(path)
+
+
 def test_what_killed_processes_leave_is_no_item_and_goes(tmp_path: Path) -> None:
     """The names are those that a killed writer's things have: see test_jbof_processes for writers that are killed."""
     folder = tmp_path / "d"
@@ -145,3 +174,58 @@ def test_a_mapped_file_that_is_too_short_is_an_error_and_deleting_leaves_it(tmp_
     item.delete_array(found)
     item.add_array("x", np.zeros(3))
     assert int(found[-1]) == 999_999 and int(found.sum()) == 499_999_500_000
+
+
+def test_two_files_of_one_array_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    fill(ours, folder)
+    shutil.copy(folder / "take 1/mic.wav", folder / "take 1/x.wav")
+    for path in (folder, zipped(folder)):
+        with pytest.raises(errors.CorruptError, match=r'item "take 1": no array has the file x\.wav: x\.json.* names another file'):
+            sigbank.open(path).verify()
+    (folder / "take 1/x.wav").rename(folder / "take 1/x.txt")
+    assert sigbank.open(folder).verify()[1] == 3
+
+
+@pytest.mark.parametrize("kind", AUDIO)
+def test_a_document_of_another_rate_than_its_file_is_told(tmp_path: Path, kind: str) -> None:
+    """Which of the two is right nobody knows; arrays have that of the file, as the reference has it."""
+    folder = tmp_path / "d"
+    item = fill(ours, folder)["take 1"]
+    ours.Item(folder / "take 1", False).add_array("a", np.linspace(-0.5, 0.5, 5000), fileformat=kind, samplerate=8000)
+    document = folder / "take 1/a.json"
+    for same in ("8000", "8000.0", "8000.7", '"8000"', "null"):
+        document.write_text(f'{{"_filename": "a.{kind}", "samplerate": {same}}}')
+        assert sigbank.open(folder).verify()[1] == 3
+        assert item.a.metadata == {"samplerate": 8000}
+    document.write_text(f'{{"_filename": "a.{kind}"}}')
+    assert sigbank.open(folder).verify()[1] == 3
+    for other in ("44100", "7999.9", '"fast"', "[8000]"):
+        document.write_text(f'{{"_filename": "a.{kind}", "samplerate": {other}}}')
+        with pytest.raises(errors.CorruptError, match=rf"a\.{kind}.*item \"take 1\", array \"a\": .*the samplerate is {re.escape(other)}.*8000 Hz"):
+            sigbank.open(folder).verify()
+        assert ours.Array(document).metadata == {"samplerate": 8000}
+        if reference is not None:
+            assert reference.Array(document).metadata == {"samplerate": 8000}
+        assert [i.name for i in ours.DataSet(folder).find("a@sample_rate == 8000")] == ["take 1"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_check_gives_the_hash_of_what_it_read(tmp_path: Path, module: Any) -> None:
+    """Every file is read once; the hash is that of all files, documents and strangers among them, in folders, zip archives and HDF5 files."""
+    folder = tmp_path / "d"
+    item = fill(module, folder)["take 1"]
+    for kind in AUDIO:
+        item.add_array(f"long {kind}", np.sin(np.arange(300_000) / 9).reshape(-1, 2) / 2, None, kind, 8000)
+    item.add_array("mat", np.arange(12.0).reshape(3, 4), None, "mat")
+    item.add_array("npy", np.arange(500_000))
+    (folder / "take 1" / "notes.txt").write_bytes(b"what the operator said" * 50_000)
+    (folder / "take 1" / "empty").touch()
+    with (folder / "take 1" / "long ogg.ogg").open("ab") as file:
+        file.write(b"\0" * 300)
+    ours.dataset_to_hdf(ours.DataSet(folder), tmp_path / "d.h5")
+    for path in (folder, zipped(folder), tmp_path / "d.h5"):
+        done = subprocess.run([PROGRAM, "check", str(path), "--json"], capture_output=True, text=True)
+        opened = {".h5": ours.HDFDataSet, ".zip": ours.ZIPDataSet}.get(path.suffix, module.DataSet)(path)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["root"] == f"md5:{opened.calculate_hash()}"
