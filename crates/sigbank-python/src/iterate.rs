@@ -2,10 +2,11 @@
 
 use crate::errors::raise;
 use crate::give::{Giver, Held, givers};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyIterator, PyList, PySlice};
-use sigbank::error::Code;
+use sigbank::error::{Code, Error};
 use sigbank::layout::{Source, sedpack};
 use sigbank::loader::{Batch, Column, Loader, Next, Options, Shuffle};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,7 @@ struct Pull {
     anew: Option<Anew>,
 }
 
-/// How to begin again with the fields of all records, where the first batch has one that differs from those looked at.
+/// How to go on with the fields of all records, where one is met that differs from those looked at.
 struct Anew {
     source: Arc<dyn Source>,
     options: Options,
@@ -68,21 +69,15 @@ impl Pull {
                     continue;
                 }
                 Err(e) if e.code() == Code::Unsupported && self.anew.is_some() => {
-                    if let Some(Anew { source, options, names }) = self.anew.take() {
-                        let exact = py.detach(|| source.exact(false)).map_err(raise)?.unwrap_or(source);
-                        let fields = names.map(|names| crate::dataset::positions(&*exact, &names)).transpose()?;
-                        *self = Self::new(py, &exact, Options { fields, ..options })?;
+                    if let Some(anew) = self.anew.take() {
+                        self.go_on(py, anew, &e)?;
                     }
                     continue;
                 }
                 next => next.map_err(raise)?,
             };
             match next {
-                Next::Batch(batch) => {
-                    // From now on batches have to be alike.
-                    self.anew = None;
-                    return self.hold(py, batch).map(Some);
-                }
+                Next::Batch(batch) => return self.hold(py, batch).map(Some),
                 Next::End => return Ok(None),
                 Next::Pending => {
                     py.check_signals()?;
@@ -90,6 +85,26 @@ impl Pull {
                 }
             }
         }
+    }
+
+    /// Goes on with the next batch, as if all records had been looked at before; says so where batches were handed out.
+    fn go_on(&mut self, py: Python<'_>, anew: Anew, stray: &Error) -> PyResult<()> {
+        let Anew { source, options, names } = anew;
+        let exact = py.detach(|| source.exact(false)).map_err(raise)?.unwrap_or_else(|| source.clone());
+        let fields = names.map(|names| crate::dataset::positions(&*exact, &names)).transpose()?;
+        let (position, begun) = (self.loader.position(), self.loader.position() > options.start);
+        // The order is of units and records, not of fields: the same records follow.
+        *self = Self::new(py, &exact, Options { fields, start: position, ..options })?;
+        if !begun || exact.schema() == source.schema() {
+            return Ok(());
+        }
+        let text = format!(
+            "{}: {}. From position {position} on batches have the form that fits all records (lists where values differ in shape or are              missing). To have all batches alike, look at dataset.schema before the first one",
+            stray.path().unwrap_or_default(),
+            stray.message()
+        );
+        let text = std::ffi::CString::new(text.replace('\0', "\\0"))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
     }
 
     fn hold(&self, py: Python<'_>, batch: Batch) -> PyResult<(usize, Vec<Held>)> {

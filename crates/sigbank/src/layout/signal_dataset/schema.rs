@@ -21,6 +21,8 @@ pub(super) struct Seen {
     pub(super) value_bytes: u64,
     /// The same of each field.
     pub(super) by_field: Vec<u64>,
+    /// The names of the axes of each field, where all of the records agree.
+    axes: Vec<Option<Vec<String>>>,
 }
 
 impl Seen {
@@ -63,6 +65,18 @@ impl Seen {
                 }
                 continue;
             };
+            if wanted.contains(&at)
+                && let Some(known) = self.axes.get(at).and_then(Option::as_ref)
+                && !known.iter().eq(field.axes.iter().map(|axis| &axis.name))
+            {
+                let found = names(field).join(", ");
+                return Some(format!(
+                    "field '{}' has the axes ({found}), and ({}) in the {} records looked at",
+                    field.name,
+                    known.join(", "),
+                    self.records
+                ));
+            }
             let Some(FieldType::Array { dtype, shape }) = self.schema.fields.get(at).map(|known| &known.ty) else { continue };
             if wanted.contains(&at) && (*dtype != field.dtype || *shape != field.shape) {
                 let known = FieldType::Array { dtype: dtype.clone(), shape: shape.clone() };
@@ -107,10 +121,11 @@ impl Fields {
 
     fn seen(self) -> Result<Seen> {
         let by_field: Vec<u64> = self.all.iter().map(|(_, common)| common.bytes).collect();
+        let axes = self.all.iter().map(|(_, common)| common.names.clone()).collect();
         let records = self.records;
         let fields = self.all.into_iter().map(|(name, common)| common.field(name, records)).collect::<Result<_>>()?;
         let value_bytes = by_field.iter().fold(0, |all: u64, &bytes| all.saturating_add(bytes));
-        Ok(Seen { schema: Schema { fields }, records, value_bytes, by_field })
+        Ok(Seen { schema: Schema { fields }, records, value_bytes, by_field, axes })
     }
 }
 
@@ -146,7 +161,7 @@ impl Common {
         self.shape.take_if(|shape| *shape != field.shape);
         self.axes.take_if(|axes| *axes != field.axes);
         if self.axes.is_none() {
-            self.names.take_if(|these| *these != names(field));
+            self.names.take_if(|these| !these.iter().eq(field.axes.iter().map(|axis| &axis.name)));
         }
         self.metadata.take_if(|metadata| *metadata != field.metadata);
     }

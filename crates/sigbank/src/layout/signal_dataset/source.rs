@@ -28,7 +28,8 @@ const SPLIT: &str = "all";
 /// Metadata of a field: `axes` where all records agree (with coordinates), else their names, and what the producer says where all agree.
 ///
 /// What fields there are is taken from some records, so that opening costs the same however many there are; [`Source::exact`] looks at all.
-/// Until then a record that does not fit is an `Unsupported` error that names it and the field.
+/// Until then a record that does not fit (whose field has another dtype, shape or other axes, by name) is an `Unsupported` error that names it
+/// and the field. What `axes` says beyond names is that of the records looked at.
 #[derive(Debug, Clone)]
 pub struct SignalSource {
     dataset: Dataset,
@@ -121,7 +122,7 @@ impl SignalSource {
         {
             self.shared.strayed.store(true, Ordering::Relaxed);
             return Err(Error::unsupported(why)
-                .remedy("records differ: begin again, and what all of them have is looked at first (in Rust: Source::exact)"));
+                .remedy("records differ: take Source::exact, which looks at all of them, and go on at the loader's position"));
         }
         for (at, &field) in fields.iter().enumerate() {
             let Some(wanted) = self.seen.schema.fields.get(field) else {
