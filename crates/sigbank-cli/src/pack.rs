@@ -192,7 +192,13 @@ fn print(r: &PackReport, splits: &[String], dest: &Path, out: &mut dyn Write) ->
     if !r.groups.is_empty() {
         let groups: Vec<_> =
             splits.iter().map(|split| format!("{split} {}", r.groups.get(split).copied().unwrap_or(0))).collect();
-        text::line(out, format_args!("kept together, as --by says: {}", groups.join(", ")))?;
+        let (all, of): (u64, u64) = (r.groups.values().sum(), r.files.values().sum());
+        let (several, from) = (text::some(all, "group"), text::some(of, "file"));
+        text::line(out, format_args!("kept together, as --by says: {several} of {from} ({})", groups.join(", ")))?;
+        if all == of && all > 1 {
+            let how = "name by a key only what is to stay together, and write {} for the rest, such as '{subject}/{}.wav'";
+            writeln!(out, "warning: every group has one file, so that nothing was kept together: {how}")?;
+        }
     }
     if let Some(file) = &r.wide {
         text::line(

@@ -405,7 +405,9 @@ fn what_the_names_say_stays_together() {
     }
     let said = bench.pack(&["--window", "100", "--by", "{}_{subject}.wav", "--split", "train=0.5,test=0.25,holdout=0.25"]);
     assert!(
-        said.code == 0 && said.out.contains("kept together, as --by says: train 2, test 1, holdout 1"),
+        said.code == 0
+            && said.out.contains("kept together, as --by says: 4 groups of 12 files (train 2, test 1, holdout 1)")
+            && !said.out.contains("warning"),
         "{} {}",
         said.out,
         said.err
@@ -429,6 +431,11 @@ fn what_the_names_say_stays_together() {
         said.out
     );
     assert!(together(&subjects("anew")));
+    // A name for what need not stay together keeps nothing together.
+    let said =
+        bench.run(&["pack", "in", "pairs", "--window", "100", "--by", "{n:int}_{subject}.wav", "--split", "train=0.5,test=0.5"]);
+    assert!(said.out.contains("12 groups of 12 files") && said.out.contains("warning: every group has one file"), "{}", said.out);
+    assert!(said.out.contains("write {} for the rest"), "{}", said.out);
     for (by, words) in
         [("{a}/{b}.wav", &["00_s0.wav", "--by", "--skip-bad"][..]), ("subject", &["no key"]), ("{subject", &["--by"])]
     {

@@ -143,14 +143,19 @@ fn what_does_not_fit_is_refused_by_name() {
         (json!({"core:datatype": "cf32"}), json!({}), &[0; 16], &["x.sigmf-meta", "'cf32'", "_le"]),
         (json!({}), json!({}), &[0; 16], &["x.sigmf-meta", "core:datatype"]),
         (json!({"core:datatype": "cf64_le"}), json!({}), &[0; 16], &["x.sigmf-meta", "complex128"]),
-        (json!({"core:datatype": "ru8", "core:num_channels": 0}), json!({}), &[0; 16], &["x.sigmf-meta", "0 channels"]),
+        (
+            json!({"core:datatype": "ru8", "core:num_channels": 0}),
+            json!({}),
+            &[0; 16],
+            &["x.sigmf-meta", "core:num_channels is 0"],
+        ),
         (json!({"core:datatype": "ru8", "core:sample_rate": -1}), json!({}), &[0; 16], &["x.sigmf-meta", "core:sample_rate"]),
-        (json!({"core:datatype": "ru8", "core:trailing_bytes": 17}), json!({}), &[0; 16], &["x.sigmf-meta", "of 16"]),
+        (json!({"core:datatype": "ru8", "core:trailing_bytes": 17}), json!({}), &[0; 16], &["x.sigmf-meta", "has 16 bytes"]),
         (
             good.clone(),
             json!({"captures": [{"core:header_bytes": 12}, {"core:header_bytes": 8}]}),
             &[0; 16],
-            &["x.sigmf-meta", "of 16"],
+            &["x.sigmf-meta", "has 16 bytes"],
         ),
         (
             good.clone(),

@@ -111,6 +111,67 @@ fn mounted_buckets_are_what_the_environment_says() {
     done(bench.run(&["annotate", "mnt/out", "labels", "l.csv"]));
 }
 
+/// What an unfinished run left under the names of shards is taken over where it is the same, and passed over where it is not.
+#[test]
+fn an_unfinished_run_is_in_nobodys_way() {
+    let bench = Bench::new();
+    for (name, seed) in [("b", 1), ("c", 2), ("d", 3)] {
+        bench.write(&format!("{name}.wav"), wav(&samples(seed, 400), 1, 1000));
+    }
+    let roots = format!("/elsewhere:{}", bench.path("mnt").display());
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sigbank"));
+        Said::from(command.args(args).current_dir(bench.path("")).env("SIGNAL_DATASET_MOUNT_ROOTS", &roots).output().unwrap())
+    };
+    std::fs::create_dir(bench.path("mnt")).unwrap();
+    // A run that ended before its root and its snapshot.
+    let interrupt = |place: &str| {
+        std::fs::remove_file(bench.path(&format!("mnt/{place}/root.json"))).unwrap();
+        for left in ["snapshots", "manifests"] {
+            let _ = std::fs::remove_dir_all(bench.path(&format!("mnt/{place}/{left}")));
+        }
+    };
+    let shards = |place: &str| {
+        let data = std::fs::read_dir(bench.path(&format!("mnt/{place}/objects/data"))).unwrap();
+        data.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum::<usize>()
+    };
+    let publish = |from: &str, to: &str| done(run(&["publish", from, &format!("mnt/{to}"), "--records-per-shard", "1"]));
+    publish("in", "out");
+    interrupt("out");
+    assert_eq!(shards("out"), 3);
+    publish("in", "out");
+    assert_eq!(shards("out"), 3);
+    interrupt("out");
+    // One more recording, before the others: every shard holds other records than then.
+    bench.write("a.wav", wav(&samples(4, 400), 1, 1000));
+    publish("in", "out");
+    assert_eq!(shards("out"), 3 + 4);
+    let ids = |place: &str| {
+        let said = done(run(&["ls", &format!("mnt/{place}"), "--json"]));
+        said.out.matches("\"id\"").count()
+    };
+    assert_eq!(ids("out"), 4);
+    done(run(&["check", "mnt/out"]));
+    // Of datasets the same.
+    publish("mnt/out", "copy");
+    interrupt("copy");
+    std::fs::remove_file(bench.path("in/a.wav")).unwrap();
+    bench.write("e.wav", wav(&samples(5, 400), 1, 1000));
+    done(run(&["publish", "in", "mnt/other", "--records-per-shard", "1"]));
+    publish("mnt/other", "copy");
+    assert_eq!(shards("copy"), 4 + 4);
+    done(run(&["check", "mnt/copy"]));
+    let told = done(run(&["ls", "mnt/copy", "--json"])).out;
+    assert!(told.contains("\"e\"") && !told.contains("\"a\""), "{told}");
+    // A version under a name whose run was killed.
+    done(run(&["publish", "in", "mnt/out", "--as-version", "two", "--records-per-shard", "1"]));
+    std::fs::remove_dir_all(bench.path("mnt/out/sigbank/versions")).unwrap();
+    std::fs::remove_file(bench.path("in/e.wav")).unwrap();
+    bench.write("f.wav", wav(&samples(6, 400), 1, 1000));
+    done(run(&["publish", "in", "mnt/out", "--as-version", "two", "--records-per-shard", "1"]));
+    done(run(&["check", "mnt/out"]));
+}
+
 /// Six processes that append, and six that annotate, all at once: each of them lands.
 #[test]
 fn who_loses_against_others_comes_behind_them() {

@@ -65,6 +65,19 @@ pub(super) fn address(path: &Path) -> Option<&str> {
     path.to_str().filter(|text| local_path(text).is_none())
 }
 
+/// Refuses what is an address but for its slashes, and would be made as a folder of that name.
+pub(super) fn no_half_address(path: &Path) -> Result<()> {
+    let Some((scheme, rest)) = path.to_str().and_then(|text| text.split_once(':')) else { return Ok(()) };
+    if !["s3", "gs", "az", "http", "https"].contains(&scheme) || rest.starts_with("//") {
+        return Ok(());
+    }
+    Err(Error::invalid("this looks like an address, but is a folder's name").at(path.display()).remedy(format!(
+        "write {scheme}://{}, or ./{} for a folder",
+        rest.trim_start_matches('/'),
+        path.display()
+    )))
+}
+
 /// Refuses a place that holds a dataset, of whatever layout: whichever is looked for first would hide the other.
 pub(super) fn vacant(store: &dyn Store, shown: impl std::fmt::Display) -> Result<()> {
     match detect(store)? {
@@ -96,6 +109,7 @@ impl Making {
     /// # Errors
     /// `AlreadyExists` where the destination is taken; those of its storage.
     pub(super) fn begin(destination: &Destination, keep: bool) -> Result<Self> {
+        no_half_address(&destination.path)?;
         let Some(address) = address(&destination.path) else { return Ok(Self::Folder(Staging::new(&destination.path)?)) };
         let bucket = connect(address, &destination.options)?;
         let root = RelPath::parse(ROOT)?;
@@ -125,6 +139,22 @@ impl Making {
         match self {
             Self::Folder(staging) => staging.publish(),
             Self::Bucket(begun) => begun.0.lift(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_its_slashes_is_no_folder() {
+        for (text, right) in [("s3:bucket/x", "write s3://bucket/x,"), ("gs:/b", "write gs://b,")] {
+            let e = no_half_address(Path::new(text)).unwrap_err();
+            assert!(e.to_string().contains(right), "{e}");
+        }
+        for text in ["s3://bucket/x", "./s3:x", "monday", "a:b", "C:/x", "s3"] {
+            no_half_address(Path::new(text)).unwrap();
         }
     }
 }

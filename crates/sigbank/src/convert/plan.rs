@@ -396,7 +396,10 @@ fn group(candidate: &Candidate, by: &Pattern) -> Result<Metadata> {
     by.find(&candidate.source).map(|found| found.into_iter().collect()).ok_or_else(|| {
         Error::invalid(format!("'{}' is not named as the pattern of --by says", candidate.source))
             .at(candidate.path.display())
-            .remedy("give a pattern that fits every file, such as '{subject}/{}.wav', or leave such files out with --skip-bad")
+            .remedy(
+                "give a pattern that fits every file, such as '{subject}/{}.wav' (of several folders that are packed, names begin with that of the \
+                 folder), or leave such files out with --skip-bad",
+            )
     })
 }
 

@@ -5,7 +5,7 @@ use super::report::Skipped;
 use super::run::Progress;
 use super::signal::SignalPlan;
 use super::signal::cut::Records;
-use super::signal::target::{AsVersion, put};
+use super::signal::target::{AsVersion, attempts, put};
 use crate::error::{Error, Result};
 use crate::layout::signal_dataset::{Options, PublishedShard, write_shard};
 use crate::store::Store;
@@ -195,9 +195,15 @@ fn write(
                 while !failed.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(part) = parts.get(number) else { break };
-                    let mut told = |bytes, records| send.send((bytes, records)).is_ok() && !failed.load(Ordering::Relaxed);
-                    let records = Records::new(plan, part.first, part.count, &mut told);
-                    let shard = write_shard(store, records, &format!("{prefix}part-{number:08}"), 0, options);
+                    let shard = attempts(|attempt| {
+                        // What is written once more was counted.
+                        let counts = |of| if attempt == 0 { of } else { 0 };
+                        let mut told = |bytes, records| {
+                            send.send((counts(bytes), counts(records))).is_ok() && !failed.load(Ordering::Relaxed)
+                        };
+                        let records = Records::new(plan, part.first, part.count, &mut told);
+                        write_shard(store, records, &format!("{prefix}part-{number:08}"), attempt, options)
+                    });
                     if shard.is_err() {
                         // Who comes after the first to fail only stops.
                         let stopped = failed.swap(true, Ordering::Relaxed);

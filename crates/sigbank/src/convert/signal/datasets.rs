@@ -1,7 +1,7 @@
 //! Datasets as the records of a new one: those of signal-datasets as they stand, the examples of Sedpack datasets as records.
 
 use super::examples::{AxisNames, Examples, Mapping};
-use super::target::{Put, into_new, last_part, options, publication, put};
+use super::target::{Put, attempts, into_new, last_part, options, publication, put};
 use crate::convert::destination::{Destination, address};
 use crate::convert::{Progress, SignalTarget};
 use crate::error::{Error, Result};
@@ -194,7 +194,9 @@ fn distinct(sources: &[From], prefixed: bool) -> Result<()> {
                 let (a, b) = (other.path.display(), from.path.display());
                 let remedy = match prefixed {
                     true => "give the folders of the datasets different names",
-                    false => "add --prefix-ids, which puts each dataset's folder name before its ids",
+                    false => {
+                        "copy them with --prefix-ids, which puts each dataset's folder name before its ids (--by-reference leaves ids as they are)"
+                    }
                 };
                 return Err(Error::invalid(format!("the id '{id}' stands in two datasets, {a} and {b}")).remedy(remedy));
             }
@@ -314,9 +316,13 @@ pub fn publish_datasets(
     let ids = plan.sources.iter().flat_map(From::ids);
     let metadata = plan.metadata(target)?;
     let put = put(dest, target, metadata, ids, |store, prefix| {
-        for from in &plan.sources {
-            run.take(from, store, prefix)?;
-        }
+        attempts(|attempt| {
+            (run.state.bytes, run.state.records, run.copied) = (0, 0, 0);
+            run.shards.clear();
+            // Records that come one by one cannot be had again: all are written under other names.
+            let prefix = if attempt == 0 { prefix.to_owned() } else { format!("{prefix}attempt-{attempt}/") };
+            plan.sources.iter().try_for_each(|from| run.take(from, store, &prefix))
+        })?;
         Ok(std::mem::take(&mut run.shards))
     })?;
     plan.report(put, run.copied, false)

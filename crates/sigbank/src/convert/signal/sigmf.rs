@@ -70,7 +70,11 @@ impl SigMf {
         let around = headers.last().map_or(0, |last| last.1).checked_add(number(global, "core:trailing_bytes", 0)?);
         let bytes = around.and_then(|around| data.size.checked_sub(around));
         let (Some(frame), Some(bytes)) = (frame, bytes) else {
-            return Err(Error::corrupt(format!("{channels} channels, {around:?} bytes that are no samples, of {}", data.size)));
+            return Err(Error::corrupt(format!(
+                "core:num_channels is {channels}, and core:header_bytes and core:trailing_bytes are {} together, where the data file has {} bytes",
+                around.map_or_else(|| "beyond 2^64".to_owned(), |n| n.to_string()),
+                data.size
+            )));
         };
         if bytes % frame != 0 {
             let what = format!("{bytes} bytes of samples, where {channels} of {datatype} take {frame}: no whole number of them");

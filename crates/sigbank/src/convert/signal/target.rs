@@ -1,7 +1,7 @@
 //! Where what is published goes: a new dataset, or a further version of one.
 
 use crate::convert::SignalTarget;
-use crate::convert::destination::{Destination, address, vacant};
+use crate::convert::destination::{Destination, address, no_half_address, vacant};
 use crate::convert::staging::Staging;
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::{
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// So often others may append first.
 const LOST: u32 = 64;
+/// So many unfinished or other runs may have left other records under the names of shards.
+const TAKEN: u64 = 64;
 
 /// Publishing as a further version.
 ///
@@ -80,6 +82,25 @@ pub(super) fn options(dest: &Destination) -> Options {
     Options { elsewhere: Elsewhere::with_options(dest.options().clone()), ..Options::default() }
 }
 
+/// Does something with attempt 0 and, where an unfinished run of something else, or one at the same time, left other records under that
+/// name, with the next ones. What is there and the same is taken over.
+pub(in crate::convert) fn attempts<T>(mut write: impl FnMut(u64) -> Result<T>) -> Result<T> {
+    let mut attempt = 0;
+    loop {
+        match write(attempt) {
+            Err(e) if e.code() == Code::AlreadyExists => {
+                attempt += 1;
+                if attempt == TAKEN {
+                    return Err(e.remedy(
+                        "many unfinished runs left their records here: delete those, sigbank gc --unpublished, or publish elsewhere",
+                    ));
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Publishes the shards that `write` writes, with work ids that begin as it is told. `ids` are those of the records.
 pub(in crate::convert) fn put(
     dest: &Destination,
@@ -116,10 +137,7 @@ pub(in crate::convert) fn put(
     };
     publication(&newest).check()?;
     let mine = if version.append { not_there(&newest, ids)? } else { Vec::new() };
-    let shards = write(&**first.store(), &format!("{}/", version.name)).map_err(|e| match e.code() {
-        Code::AlreadyExists => e.remedy("an interrupted run published other records under this name: choose another"),
-        _ => e,
-    })?;
+    let shards = write(&**first.store(), &format!("{}/", version.name))?;
     let mut attempt = 0;
     loop {
         match publish_version(first.store(), &shards, &publication(&newest), &options(dest)) {
@@ -140,6 +158,7 @@ pub(in crate::convert) fn put(
 /// place, root last; where that is interrupted, what was written stays, and is taken over by the same again.
 pub(super) fn into_new<T>(dest: &Destination, publish: impl FnOnce(&Arc<dyn Store>) -> Result<T>) -> Result<T> {
     let path = dest.path();
+    no_half_address(path)?;
     let bucket: Option<Arc<dyn Store>> = match address(path) {
         Some(address) => Some(connect(address, dest.options())?),
         None if is_mounted(path) => Some(Arc::new(LocalStore::create(path)?.mounted())),
