@@ -28,9 +28,13 @@ class PublicationCollisionError(SignalDatasetError, FileExistsError):
 
 
 class StorageError(SignalDatasetError, OSError):
-    """The storage failed: disk, network, space."""
+    """The storage failed: disk, network, space.
+
+    A store of a program's own may say with `retryable = False` that trying again does not help.
+    """
 
     code = "storage"
+    retryable: bool = True
 
 
 class CorruptRecordError(CorruptDatasetError, ValidationError):

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from .errors import ReadOnlyError, StorageError
 from .policy import RetryPolicy
 
 T = TypeVar("T")
@@ -29,9 +28,11 @@ def retrying(policy: RetryPolicy, operation: Callable[[], T]) -> T:
     for attempt in range(1, policy.attempts):
         try:
             return operation()
-        except ReadOnlyError:
-            raise
-        except StorageError:
+        except OSError as error:
+            # What stays as it is is not tried again.
+            stays = isinstance(error, PermissionError | FileNotFoundError | FileExistsError)
+            if stays or not getattr(error, "retryable", True):
+                raise
             wait = min(policy.max_seconds, policy.base_seconds * 2 ** (attempt - 1))
             time.sleep(wait * random.random() if policy.jitter else wait)
     return operation()

@@ -1,7 +1,7 @@
 //! A container of records that is a Python object: a `ShardStore` of `sigbank.signal_dataset.storage`.
 
 use super::errors::{During, raise};
-use super::foreign::taken;
+use super::foreign::{answer, taken};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -45,7 +45,7 @@ impl ForeignContainer {
                 keywords.set_item(intern!(py, "file_reader_buffer_size"), buffer)?;
                 call(self.object.bind(py), &uri, &keywords)
             })();
-            called.map_err(|e| taken(py, e).at(&uri))
+            called.map_err(|e| taken(py, e, &uri))
         })
     }
 }
@@ -58,28 +58,38 @@ impl ShardContainer for ForeignContainer {
                 let records = Bound::new(py, Payloads(Mutex::new(records)))?;
                 let keywords = PyDict::new(py);
                 keywords.set_item(intern!(py, "options"), &self.options.1)?;
-                self.object.bind(py).call_method(intern!(py, "write"), (path, records), Some(&keywords))?.extract()
+                let store = self.object.bind(py);
+                let count = store.call_method(intern!(py, "write"), (path, records), Some(&keywords))?;
+                let name = file.display().to_string();
+                answer(store, ("write", &name, "the number of records"), &count, |count| count.extract())
             };
-            write().map_err(|e| taken(py, e))
+            // The file is one of this process, which nobody else knows.
+            write().map_err(|e| taken(py, e, ""))
         })
     }
     fn read(&self, object: &str, index: u64) -> Result<Vec<u8>> {
         self.call(object, |store, uri, keywords| {
             let read = store.call_method(intern!(store.py(), "read"), (uri, index), Some(keywords))?;
-            Ok(read.extract::<PyBackedBytes>()?.to_vec())
+            answer(store, ("read", uri, "bytes"), &read, record)
         })
     }
     fn read_many(&self, object: &str, indices: &[u64]) -> Result<Vec<Vec<u8>>> {
         self.call(object, |store, uri, keywords| {
             let read = store.call_method(intern!(store.py(), "read_many"), (uri, indices.to_vec()), Some(keywords))?;
-            read.try_iter()?.map(|record| Ok(record?.extract::<PyBackedBytes>()?.to_vec())).collect()
+            let all = answer(store, ("read_many", uri, "records"), &read, |read| read.try_iter().map(Bound::unbind))?;
+            all.into_bound(store.py()).map(|one| answer(store, ("read_many", uri, "records of bytes"), &one?, record)).collect()
         })
     }
     fn count(&self, object: &str) -> Result<u64> {
         self.call(object, |store, uri, keywords| {
-            store.call_method(intern!(store.py(), "count"), (uri,), Some(keywords))?.extract()
+            let count = store.call_method(intern!(store.py(), "count"), (uri,), Some(keywords))?;
+            answer(store, ("count", uri, "the number of records"), &count, |count| count.extract())
         })
     }
+}
+
+fn record(given: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    Ok(given.extract::<PyBackedBytes>()?.to_vec())
 }
 
 /// Records to write, handed out once.

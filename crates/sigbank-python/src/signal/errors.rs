@@ -1,6 +1,7 @@
 //! Errors as those of `sigbank.signal_dataset.errors`.
 
-use pyo3::exceptions::{PyNotImplementedError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyNotImplementedError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -68,21 +69,38 @@ fn class_name(code: Code, during: During) -> &'static str {
     }
 }
 
-/// What a store of the program's own raised, where that says nothing of the storage: a mistake in it, or that it was interrupted.
+/// What a store of the program's own raised, as the program knows it, except for what its interface has a meaning for: that an object is missing
+/// or there already, and what tells of data.
 fn of_the_program(error: &Error) -> Option<PyErr> {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if let Some(raised) = inner.downcast_ref::<PyErr>() {
             return Python::attach(|py| {
-                let is_told = raised.is_instance_of::<PyOSError>(py)
+                let is_told = raised.is_instance_of::<PyFileNotFoundError>(py)
+                    || raised.is_instance_of::<PyFileExistsError>(py)
                     || raised.is_instance_of::<PyValueError>(py)
                     || raised.is_instance_of::<PyNotImplementedError>(py);
-                (!is_told).then(|| raised.clone_ref(py))
+                (!is_told).then(|| with_place(py, raised, error))
             });
         }
         source = inner.source();
     }
     None
+}
+
+/// The same exception, with a note that names the object where it does not do so itself.
+fn with_place(py: Python<'_>, raised: &PyErr, error: &Error) -> PyErr {
+    let value = raised.value(py);
+    if let Some(path) = error.path()
+        && !value.to_string().contains(path)
+    {
+        let notes = value.getattr(intern!(py, "__notes__")).and_then(|notes| notes.extract::<Vec<String>>());
+        if !notes.unwrap_or_default().iter().any(|note| note == path) {
+            // An exception that takes none does without.
+            let _ = value.call_method1(intern!(py, "add_note"), (path,));
+        }
+    }
+    raised.clone_ref(py)
 }
 
 /// Raises an error of a dataset.

@@ -1,7 +1,9 @@
 //! A store that is a Python object: an `ObjectStore` of `sigbank.signal_dataset.storage`, or anything with its methods.
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyNotImplementedError, PyPermissionError, PyValueError};
+use pyo3::exceptions::{
+    PyFileExistsError, PyFileNotFoundError, PyNotImplementedError, PyPermissionError, PyTypeError, PyValueError,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -36,8 +38,8 @@ impl fmt::Debug for ForeignStore {
     }
 }
 
-/// What a Python store raised, as an error of the core.
-pub fn taken(py: Python<'_>, e: PyErr) -> Error {
+/// What a Python store raised about an object, as an error of the core.
+pub fn taken(py: Python<'_>, e: PyErr, uri: &str) -> Error {
     let is = |name: &str| {
         e.get_type(py).mro().iter().any(|class| class.getattr("__name__").is_ok_and(|n| n.eq(name).unwrap_or(false)))
     };
@@ -52,8 +54,34 @@ pub fn taken(py: Python<'_>, e: PyErr) -> Error {
     };
     let name = e.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
     let text = e.value(py).to_string();
-    let message = if text.is_empty() { name } else { format!("{name}: {text}") };
-    Error::new(code, message).caused_by(e)
+    // The address is told once.
+    let text = text.strip_prefix(uri).map_or(text.as_str(), |rest| rest.trim_start_matches([':', ' ']));
+    let message = match (code, text) {
+        (Code::NotFound, "") => "there is no such object".to_owned(),
+        (Code::AlreadyExists, "") => "there is an object already".to_owned(),
+        (_, "") => name,
+        _ => format!("{name}: {text}"),
+    };
+    Error::new(code, message).caused_by(e).at(uri)
+}
+
+/// What a method of a Python object gave for an object of a store, as what is expected of it.
+///
+/// # Errors
+/// `TypeError` that names the class, the method and the object.
+pub fn answer<T>(
+    of: &Bound<'_, PyAny>,
+    (method, uri, expected): (&str, &str, &str),
+    found: &Bound<'_, PyAny>,
+    take: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<T> {
+    take(found).map_err(|e| {
+        let name = |object: &Bound<'_, PyAny>| object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
+        let text = format!("{uri}: {}.{method} is expected to give {expected}, and gave {}", name(of), name(found));
+        let told = PyTypeError::new_err(text);
+        told.set_cause(of.py(), Some(e));
+        told
+    })
 }
 
 fn content_type(path: &RelPath) -> &'static str {
@@ -85,7 +113,7 @@ impl ForeignStore {
     /// One call, whose failure names the object.
     fn call<T>(&self, path: &RelPath, call: impl FnOnce(&Bound<'_, PyAny>, &str) -> PyResult<T>) -> Result<T> {
         let uri = self.uri(path);
-        Python::attach(|py| call(self.object.bind(py), &uri).map_err(|e| taken(py, e).at(&uri)))
+        Python::attach(|py| call(self.object.bind(py), &uri).map_err(|e| taken(py, e, &uri)))
     }
 
     /// A call that may be repeated, as often as the retry policy says.
@@ -110,10 +138,15 @@ impl ForeignStore {
     }
 }
 
-/// Whether it may help to try again: not where a program is wrong, or was interrupted.
+/// Whether it may help to try again: not where a program is wrong, or was interrupted, nor where the error says that it does not.
 fn transient(e: &Error) -> bool {
     let raised = std::error::Error::source(e).and_then(|source| source.downcast_ref::<PyErr>());
-    raised.is_none_or(|raised| Python::attach(|py| raised.is_instance_of::<pyo3::exceptions::PyOSError>(py)))
+    raised.is_none_or(|raised| {
+        Python::attach(|py| {
+            let said = raised.value(py).getattr(intern!(py, "retryable")).and_then(|said| said.is_truthy());
+            raised.is_instance_of::<pyo3::exceptions::PyOSError>(py) && said.unwrap_or(true)
+        })
+    })
 }
 
 /// A number from 0 to 1 that differs from process to process and call to call.
@@ -152,21 +185,23 @@ impl Store for ForeignStore {
             swaps.and_then(|value| value.is_truthy()).unwrap_or(true)
         });
         let round_trip = if self.has("read_range") { 1 << 20 } else { 0 };
-        // Who is about to make a dataset appear takes a turn, an object that is deleted again, unless there are locks. Where nothing can be
-        // deleted, as these classes need not, that would stay in everybody's way.
-        let locks = !self.has("delete");
-        Capabilities { write: true, compare_and_swap: swaps, locks, flush: false, round_trip }
+        Capabilities { write: true, compare_and_swap: swaps, locks: false, turns: false, flush: false, round_trip }
     }
 
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {
         self.again(path, |store, uri| {
             let found = store.call_method1(intern!(store.py(), "read_version"), (uri,))?;
-            let data = bytes_of(&found.getattr(intern!(store.py(), "data"))?)?;
-            Ok((data, version(&found.getattr(intern!(store.py(), "generation"))?)))
+            answer(store, ("read_version", uri, "an ObjectVersion, data of bytes and a generation"), &found, |found| {
+                let data = bytes_of(&found.getattr(intern!(store.py(), "data"))?)?;
+                Ok((data, version(&found.getattr(intern!(store.py(), "generation"))?)))
+            })
         })
     }
     fn get(&self, path: &RelPath) -> Result<Bytes> {
-        self.again(path, |store, uri| bytes_of(&store.call_method1(intern!(store.py(), "read"), (uri,))?))
+        self.again(path, |store, uri| {
+            let found = store.call_method1(intern!(store.py(), "read"), (uri,))?;
+            answer(store, ("read", uri, "bytes"), &found, bytes_of)
+        })
     }
     fn get_ranges(&self, path: &RelPath, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.open_read(path)?.read_ranges(ranges)
@@ -174,7 +209,9 @@ impl Store for ForeignStore {
     fn head(&self, path: &RelPath) -> Result<ObjectMeta> {
         self.again(path, |store, uri| {
             let info = store.call_method1(intern!(store.py(), "info"), (uri,))?;
-            Ok(ObjectMeta { size: info.getattr(intern!(store.py(), "size"))?.extract()?, version: None })
+            answer(store, ("info", uri, "an ObjectInfo, with the size in bytes"), &info, |info| {
+                Ok(ObjectMeta { size: info.getattr(intern!(info.py(), "size"))?.extract()?, version: None })
+            })
         })
     }
     fn open_read(&self, path: &RelPath) -> Result<Arc<dyn StoreFile>> {
@@ -200,7 +237,7 @@ impl Store for ForeignStore {
         let listed = || -> Result<Vec<String>> {
             Python::attach(|py| {
                 let list = self.object.bind(py).call_method1(intern!(py, "list"), (&below,));
-                list.and_then(|list| list.try_iter()?.map(|uri| uri?.extract()).collect()).map_err(|e| taken(py, e).at(&below))
+                list.and_then(|list| list.try_iter()?.map(|uri| uri?.extract()).collect()).map_err(|e| taken(py, e, &below))
             })
         };
         let entries: Vec<Result<Entry>> = listed()?
@@ -324,7 +361,8 @@ impl ReadAt for Ranged {
             return Err(past_end(offset, buf.len(), self.size));
         }
         let got = self.store.again(&self.path, |store, uri| {
-            bytes_of(&store.call_method1(intern!(store.py(), "read_range"), (uri, offset, stop))?)
+            let found = store.call_method1(intern!(store.py(), "read_range"), (uri, offset, stop))?;
+            answer(store, ("read_range", uri, "bytes"), &found, bytes_of)
         })?;
         match got.len() == buf.len() {
             true => buf.copy_from_slice(&got),

@@ -37,7 +37,7 @@ impl SignalStore {
         let elsewhere = Elsewhere::new(move |base| {
             Python::attach(|py| {
                 let found = reach.bind(py).call1((base,)).and_then(|found| Ok(found.cast_into::<SignalStore>()?));
-                found.map(|found| Arc::clone(&found.get().store)).map_err(|e| super::foreign::taken(py, e).at(base))
+                found.map(|found| Arc::clone(&found.get().store)).map_err(|e| super::foreign::taken(py, e, base))
             })
         });
         Options { elsewhere, ..options }

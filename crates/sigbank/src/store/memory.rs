@@ -96,7 +96,7 @@ impl Store for MemoryStore {
         "memory:/".into()
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { write: true, compare_and_swap: true, locks: true, flush: false, round_trip: 0 }
+        Capabilities { write: true, compare_and_swap: true, locks: true, turns: true, flush: false, round_trip: 0 }
     }
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {
         self.find(path).map(|(bytes, number)| (bytes, version(number)))

@@ -113,6 +113,9 @@ pub struct Capabilities {
     pub compare_and_swap: bool,
     /// [`Store::try_lock`] works.
     pub locks: bool,
+    /// Who makes a dataset appear here may create an object and delete it again, to take turns with others where there are no locks. Not in
+    /// stores of a program's own, which hold what the program expects in them, nor where nothing can be deleted.
+    pub turns: bool,
     /// [`Store::flush`] makes objects survive a power failure; where false they do already, or nothing can make them.
     pub flush: bool,
     /// A request costs about as much time as transferring so many bytes: ranges of an object that are nearer to each other are

@@ -39,7 +39,7 @@ pub(crate) struct Turn<'a> {
 }
 
 /// Waits until nobody else has the turn, and takes it. One whose owner was killed is taken over after 20 seconds. None on a store with locks,
-/// where datasets appear by renaming their folder, and on one without compare-and-swap.
+/// where datasets appear by renaming their folder, and on one without compare-and-swap or of a program's own.
 ///
 /// # Errors
 /// Those of the store; `Conflict` where it passes from one to another for too long.
@@ -50,7 +50,7 @@ pub(crate) fn take(store: &dyn Store) -> Result<Option<Turn<'_>>> {
 fn take_after(store: &dyn Store, patience: Duration) -> Result<Option<Turn<'_>>> {
     let capabilities = store.capabilities();
     // A mounted bucket has neither: there a turn could not be taken over.
-    if capabilities.locks || !capabilities.compare_and_swap {
+    if capabilities.locks || !capabilities.compare_and_swap || !capabilities.turns {
         return Ok(None);
     }
     let (path, text) = (RelPath::parse(TURN)?, format!("{}{}\n", process(), uuid::Uuid::new_v4().simple()));

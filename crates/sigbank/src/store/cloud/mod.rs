@@ -174,7 +174,7 @@ impl Store for CloudStore {
     }
     fn capabilities(&self) -> Capabilities {
         let write = self.0.settings.service != Service::Http;
-        Capabilities { write, compare_and_swap: write, locks: false, flush: false, round_trip: read::ROUND_TRIP }
+        Capabilities { write, compare_and_swap: write, locks: false, turns: write, flush: false, round_trip: read::ROUND_TRIP }
     }
 
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {

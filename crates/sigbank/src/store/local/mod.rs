@@ -209,7 +209,7 @@ impl Store for LocalStore {
     }
     fn capabilities(&self) -> Capabilities {
         let own = !self.is_mounted();
-        Capabilities { write: true, compare_and_swap: own, locks: own, flush: own && self.durable, round_trip: 0 }
+        Capabilities { write: true, compare_and_swap: own, locks: own, turns: own, flush: own && self.durable, round_trip: 0 }
     }
     fn get(&self, path: &RelPath) -> Result<Bytes> {
         let (file, size) = self.open_file(path)?;

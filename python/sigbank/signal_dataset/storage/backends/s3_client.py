@@ -15,6 +15,19 @@ if TYPE_CHECKING:
 _MISSING = ("404", "NoSuchKey", "NotFound", "NoSuchBucket")
 _BUSY = ("409", "ConditionalRequestConflict", "OperationAborted")
 _OTHER = ("412", "PreconditionFailed")
+_DENIED = ("403", "AccessDenied", "Forbidden", "AllAccessDisabled", "AccountProblem")
+_CREDENTIALS = (
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestExpired",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "UnrecognizedClientException",
+)
+_NONE_FOUND = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError")
 
 
 class ClientBucket:
@@ -82,8 +95,11 @@ class ClientBucket:
                 )
             except self._errors as error:
                 # Another write of the same key was going on: this one was not looked at.
-                if attempt == self._options.conflict_attempt_limit or not _is(error, _BUSY):
+                if not _is(error, _BUSY):
                     raise self._told(error, key) from error
+                if attempt == self._options.conflict_attempt_limit:
+                    text = f"others were writing it at the same time, as the service says, in each of {attempt} attempts"
+                    raise _final(f"{self._uri(key)}: {text}: try again later") from error
             if not isinstance(body, bytes):
                 body.seek(0)
             longest = self._options.conflict_retry_base_seconds * 2 ** (attempt - 1)
@@ -112,9 +128,23 @@ class ClientBucket:
         uri = self._uri(key)
         if _is(error, _MISSING):
             return FileNotFoundError(uri)
-        if _is(error, _OTHER + _BUSY):
+        if _is(error, _OTHER):
             return PublicationCollisionError(uri)
+        code = str((getattr(error, "response", None) or {}).get("Error", {}).get("Code"))
+        if code in _CREDENTIALS or type(error).__name__ in _NONE_FOUND:
+            return _final(f"{uri}: the request was refused ({error}): check the credentials, their expiry, and the system's clock")
+        if _is(error, _DENIED):
+            return PermissionError(f"{uri}: access is denied: the credentials do not allow it, or there is no such object ({error})")
+        if _is(error, ("501", "NotImplemented")):
+            return _final(f"{uri}: the service does not implement conditional writes, without which nothing can be published ({error})")
         return StorageError(f"{uri}: the client failed: {error}")
+
+
+def _final(text: str) -> StorageError:
+    """A failure that stays when it is tried again."""
+    failure = StorageError(text)
+    failure.retryable = False
+    return failure
 
 
 def client_errors(given: type[Exception] | tuple[type[Exception], ...] | None) -> tuple[type[Exception], ...]:

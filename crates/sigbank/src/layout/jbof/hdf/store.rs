@@ -322,7 +322,14 @@ impl Store for HdfStore {
         self.file.location().to_owned()
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { write: false, compare_and_swap: false, locks: false, flush: false, round_trip: self.round_trip }
+        Capabilities {
+            write: false,
+            compare_and_swap: false,
+            locks: false,
+            turns: false,
+            flush: false,
+            round_trip: self.round_trip,
+        }
     }
     fn get_versioned(&self, path: &RelPath) -> Result<(Bytes, Version)> {
         let file = self.file_of(path)?;
