@@ -214,7 +214,11 @@ fn what_a_killed_writer_left_is_shown_and_deleted_by_age() {
     bench.run(&[&asked[..], &["59m"]].concat()).refused(&["an hour", "--no-writers"]);
     assert_eq!(bench.run(&["gc", "data", "--unpublished", "--older-than", "0s"]).code, 0);
     let said = bench.run(&[&asked[..], &["0s", "--no-writers"]].concat());
-    assert!(said.code == 0 && said.out.contains("deleted ") && !bench.path("data/train/shards_list.json").exists(), "{}", said.out);
+    assert!(
+        said.code == 0 && said.out.contains("deleted ") && !bench.path("data/train/shards_list.json").exists(),
+        "{}",
+        said.out
+    );
     assert!(bench.path("data/train/mine.npz").exists());
 }
 
@@ -235,7 +239,8 @@ fn what_can_be_listed_yet_and_what_lost_to_a_dataset_is_told_with_what_to_do() {
     let said = bench.run(&["gc", "data", "--older-than", "0s", "--delete", "--yes"]);
     assert!(said.code == 0 && said.out.contains("  shard, kept: recoverable\n"), "{}", said.out);
     assert!(said.out.contains("  of another layout, kept: unpublished\n") && lost.exists(), "{}", said.out);
-    for told in ["\nrecoverable: a filler, write_config or sigbank check --repair", "\nof another layout: left by a publication"] {
+    for told in ["\nrecoverable: a filler, write_config or sigbank check --repair", "\nof another layout: left by a publication"]
+    {
         assert!(said.out.contains(told), "{}", said.out);
     }
     assert_eq!(bench.run(&["check", "data", "--repair", "--yes"]).code, 0);

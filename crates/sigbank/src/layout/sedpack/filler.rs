@@ -355,8 +355,9 @@ impl Filler {
             self.forget();
             return Ok(Vec::new());
         }
-        let (written, failed) = self.close_all();
+        let (mut written, failed) = self.close_all();
         let store = self.dataset.inner.store.clone();
+        let failed = failed.and(written.leave_out_deleted(&*store));
         let default = self.options.relative_path.is_none() && self.updates_root();
         let adopt = self.options.adopt.unwrap_or(default);
         let (adopted, dead) = match adopt {

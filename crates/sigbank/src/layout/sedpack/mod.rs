@@ -24,6 +24,7 @@ mod state;
 mod structure;
 mod table;
 mod transfer;
+mod vanished;
 
 pub use bench::decode_all;
 pub use contents::{local_store, recovered_contents, succeed, succession};

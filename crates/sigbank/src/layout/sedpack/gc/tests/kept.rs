@@ -46,7 +46,7 @@ fn whole_shards_that_nothing_names_are_kept_and_cut_ones_go() {
         let cut = RelPath::parse("test/0/00112233445566778899aabbccddeef0.fb").unwrap();
         place.store.create(&cut, &[&bytes[..bytes.len() / 2]]).unwrap();
         place.all_older(2 * DAY);
-        assert_eq!(place.paths(|orphan| orphan.kept.is_none()), [cut.clone()]);
+        assert_eq!(place.paths(|orphan| orphan.kept.is_none()), std::slice::from_ref(&cut));
         let found = place.gc(false);
         assert_eq!(found.delete(&place.store).unwrap().objects, 1);
         let mut kept = vec![whole, of_others];
@@ -132,6 +132,21 @@ fn a_list_that_is_swung_meanwhile_is_looked_at_again() {
         let store: Arc<dyn Store> = faulty;
         let found = gc(&store, &GcOptions::new(DAY)).unwrap();
         assert_eq!((found.orphans.len(), found.live.0), (0, 5));
+    }
+}
+
+#[test]
+fn a_filler_whose_shards_were_deleted_says_so_and_lists_the_others() {
+    let [_, place, _] = places();
+    for own in [None, Some("w")] {
+        let mut idle = place.filler(own, 10..14);
+        place.all_older(2 * DAY);
+        assert_eq!(place.gc(true).delete(&place.store).unwrap().objects, 3);
+        (14..16i64).for_each(|n| idle.append("train", &[&n.to_le_bytes()], None).unwrap());
+        let e = idle.finish().unwrap_err();
+        assert!(e.code() == Code::NotFound && e.to_string().contains("2 shards with 4 examples were deleted"), "{e}");
+        place.dataset.write_config(None, idle.infos().to_vec()).unwrap();
+        assert_eq!(place.records(), if own.is_none() { 4 } else { 6 });
     }
 }
 
