@@ -168,9 +168,14 @@ fn describe(summary: &Value) -> String {
         let first = summary.get("first").and_then(Value::as_str).unwrap_or_default();
         return summary.get("bytes").map_or_else(|| first.to_owned(), |n| format!("{n} bytes, {first}"));
     };
+    // Integers have all their digits.
+    let one = |v: &Value| match v.is_i64() || v.is_u64() {
+        true => v.to_string(),
+        false => v.as_f64().map_or("not finite".into(), short),
+    };
     let first = summary.get("first").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if count.as_u64() == Some(first.len() as u64) {
-        let all: Vec<_> = first.iter().map(|v| v.as_f64().map_or("not finite".into(), short)).collect();
+        let all: Vec<_> = first.iter().map(one).collect();
         return format!("[{}]", all.join(", "));
     }
     let mut words = format!("min {}, max {}, mean {}, std {}", number("min"), number("max"), number("mean"), number("std"));

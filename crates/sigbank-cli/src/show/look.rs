@@ -38,6 +38,8 @@ pub(super) struct Look {
     /// The first bytes, and how many there were.
     head: (Vec<u8>, usize),
     tally: Tally,
+    /// Least and greatest of integers of 64 bits, which a float64 may not hold.
+    integers: Option<(i128, i128)>,
 }
 
 /// The moments of the finite values, put together block by block.
@@ -91,7 +93,7 @@ impl Look {
             _ => Picture::Nothing,
         };
         let (dtype, shape, drawn) = (dtype.clone(), shape.to_vec(), inner.iter().product());
-        Self { dtype, shape, picture, drawn, seen: 0, head: (Vec::new(), 0), tally: Tally::default() }
+        Self { dtype, shape, picture, drawn, seen: 0, head: (Vec::new(), 0), tally: Tally::default(), integers: None }
     }
 
     /// Looks at a whole array.
@@ -108,11 +110,15 @@ impl Look {
     }
 
     fn add_block(&mut self, bytes: &[u8]) {
-        let wanted = self.dtype.itemsize().max(17).saturating_sub(self.head.0.len());
+        let wanted = self.dtype.itemsize().max(17.max(8 * FIRST)).saturating_sub(self.head.0.len());
         self.head.0.extend(bytes.iter().take(wanted));
         self.head.1 += bytes.len();
         let Some(values) = magnitudes(&self.dtype, bytes) else { return };
         self.tally.add(&values);
+        for value in integers(&self.dtype, bytes).into_iter().flatten() {
+            let (low, high) = self.integers.unwrap_or((value, value));
+            self.integers = Some((low.min(value), high.max(value)));
+        }
         let start = self.seen;
         self.seen += values.len();
         let values = values.get(..self.drawn.saturating_sub(start).min(values.len())).unwrap_or_default();
@@ -160,7 +166,12 @@ impl Look {
         let of = if dtype.kind() == Kind::Complex { "magnitudes" } else { "values" };
         let (min, max) = (edges.map(|e| e.0), edges.map(|e| e.1));
         let not_finite = self.seen as u64 - finite;
-        json!({"of": of, "count": self.seen, "min": min, "max": max, "mean": mean, "std": std, "not_finite": not_finite, "first": first})
+        let mut told = json!({"of": of, "count": self.seen, "min": min, "max": max, "mean": mean, "std": std, "not_finite": not_finite, "first": first});
+        if let (Some(told), Some((low, high)), Some(all)) = (told.as_object_mut(), self.integers, integers(dtype, head)) {
+            let first = all.take(first.len()).map(integer).collect();
+            told.extend([("min".into(), integer(low)), ("max".into(), integer(high)), ("first".into(), first)]);
+        }
+        told
     }
 
     /// Draws what was seen; an axis is called as `axis` says.
@@ -209,6 +220,23 @@ impl Look {
         }
         Ok(())
     }
+}
+
+/// Integers of 64 bits; none of other types.
+fn integers<'a>(dtype: &DType, bytes: &'a [u8]) -> Option<impl Iterator<Item = i128> + use<'a>> {
+    let signed = match (dtype.kind(), dtype.itemsize()) {
+        (Kind::Int, 8) => true,
+        (Kind::UInt, 8) => false,
+        _ => return None,
+    };
+    let (words, _) = bytes.as_chunks::<8>();
+    let one = move |word: [u8; 8]| if signed { i64::from_le_bytes(word).into() } else { u64::from_le_bytes(word).into() };
+    Some(words.iter().copied().map(one))
+}
+
+/// An integer of 64 bits as JSON.
+fn integer(value: i128) -> Value {
+    i64::try_from(value).map(Value::from).or_else(|_| u64::try_from(value).map(Value::from)).unwrap_or_default()
 }
 
 /// A single number, integers exactly.
@@ -276,6 +304,18 @@ mod tests {
         let edges: Vec<_> = picture.lines().map(|line| line.chars().take(10).collect::<String>().trim().to_owned()).collect();
         assert_eq!(edges, ["0", "", "", "0", "5", "", "", "5"]);
         assert_eq!(of(&[2, 2, 20], &rows).lines().next(), Some("  drawn: axis 0 0"));
+    }
+
+    #[test]
+    fn large_integers_are_told_exactly() {
+        let values = [u64::MAX, (1 << 53) + 1, u64::MAX - 1];
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let told = Look::whole(&"uint64".parse().unwrap(), &[3], &bytes, 40).summary();
+        assert_eq!((&told["min"], &told["max"], &told["first"]), (&json!(values[1]), &json!(values[0]), &json!(values)));
+        let values = [i64::MIN, -1, i64::MIN + 1];
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let told = Look::whole(&"int64".parse().unwrap(), &[3], &bytes, 40).summary();
+        assert_eq!((&told["min"], &told["max"], &told["first"]), (&json!(values[0]), &json!(-1), &json!(values)));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
             if let Some(told) = told.as_object_mut() {
                 told.insert("dtype".into(), json!(field.dtype.name()));
                 told.insert("shape".into(), json!(field.shape));
-                told.insert("axes".into(), Value::Array(ls::axes(field)?));
+                told.insert("axes".into(), Value::Array(axes(field)?));
             }
             values.insert(field.name.clone(), told);
         }
@@ -86,6 +86,21 @@ pub(super) fn run(args: &Args, dataset: &Dataset, width: usize, out: &mut dyn Wr
         text::line(out, format_args!("annotation {name}: {}", ls::annotation_words(row)?))?;
     }
     Ok(())
+}
+
+/// As `ls` has them, with all that their coordinates say.
+fn axes(field: &FieldMetadata) -> Result<Vec<Value>, Error> {
+    let mut told = ls::axes(field)?;
+    for (told, axis) in told.iter_mut().filter_map(Value::as_object_mut).zip(&field.axes) {
+        let Some(c) = &axis.coordinate else { continue };
+        if let Some(values) = &c.values {
+            told.insert("values".into(), values.to_value()?);
+        }
+        if let Some(reference) = &c.reference {
+            told.insert("reference".into(), json!(reference));
+        }
+    }
+    Ok(told)
 }
 
 /// Where the elements along an axis lie, in words; none where nothing is said.
