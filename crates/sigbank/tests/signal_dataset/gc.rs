@@ -444,3 +444,27 @@ fn sets_that_the_catalog_no_longer_names_are_old() {
     verified(&store);
     assert_eq!(gc(&store, &asked).unwrap().orphans, []);
 }
+
+#[test]
+fn datasets_below_and_what_is_there_for_a_moment_stay() {
+    let (clock, store) = clocked(0);
+    dataset(&store, 4, 2, &options());
+    let lost = write(&*store, "lost", 0);
+    let below = ["objects/inner/", "snapshots/in2/", "objects/data/15/"];
+    let inner = names(&*store);
+    for name in &inner {
+        let bytes = store.get(&RelPath::parse(name).unwrap()).unwrap();
+        below.iter().for_each(|dir| store.create(&RelPath::parse(&format!("{dir}{name}")).unwrap(), &[&bytes]).unwrap());
+    }
+    clock.backdate(2 * DAY);
+    let moments = [".sigbank/turn", ".sigbank/probe/00112233445566778899aabbccddeeff"];
+    moments.iter().for_each(|path| store.create(&RelPath::parse(path).unwrap(), &[b"?"]).unwrap());
+    let any = GcOptions { unpublished: true, uncommitted: true, ..GcOptions::new(Duration::ZERO) };
+    let garbage = gc(&store, &any).unwrap();
+    assert_eq!(doomed(&garbage), objects(&lost));
+    assert_eq!(garbage.not_ours_count, (below.len() * inner.len()) as u64);
+    garbage.delete(&store).unwrap();
+    verified(&store);
+    clock.backdate(HOUR);
+    assert_eq!(gc(&store, &any).unwrap().delete(&store).unwrap().objects, moments.len() as u64);
+}
