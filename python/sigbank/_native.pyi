@@ -155,8 +155,12 @@ class Dataset:
                 The shards' checksums in their lists are not compared on reading: that is what `verify` does. Those inside
                 npz shards are, once for each shard and before its first value.
             UnsupportedError: while iterating, where values are stored as another type than the declared one, which an
-                index keeps; and of a signal-dataset in a bucket, where a record differs from those that its fields were
-                taken from: begin again, and all are looked at.
+                index keeps.
+
+        Warns:
+            UserWarning: of a signal-dataset in a bucket, where a record is met that differs from those that the fields
+                were taken from: the same records follow in the same order, in the form that fits all. Look at `schema`
+                first to have all batches alike.
         """
     def verify(self, progress: Callable[[int, int], object] | None = None) -> tuple[int, int, int]:
         """Compare everything with its checksums; gives (shards, records, bytes) when nothing is wrong.

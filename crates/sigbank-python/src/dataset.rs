@@ -372,8 +372,11 @@ impl Dataset {
     ///     CorruptError, NotFoundError, StorageError: while iterating; they name the shard, the record and the field. The shards'
     ///         checksums in their lists are not compared on reading: that is what `verify` does. Those inside npz shards are, once
     ///         for each shard and before its first value.
-    ///     UnsupportedError: while iterating, where values are stored as another type than the declared one, which an index keeps; and of a
-    ///         signal-dataset in a bucket, where a record differs from those that its fields were taken from: begin again, and all are looked at.
+    ///     UnsupportedError: while iterating, where values are stored as another type than the declared one, which an index keeps.
+    ///
+    /// Warns:
+    ///     UserWarning: of a signal-dataset in a bucket, where a record is met that differs from those that the fields were taken from: the
+    ///         same records follow in the same order, in the form that fits all. Look at `schema` first to have all batches alike.
     #[pyo3(
         signature = (split, batch_size, shuffle=None, seed=Whole(0), *, epochs=Some(Whole(1)), fields=None, threads=Whole(0), start=Whole(0), drop_last=false, prefetch_bytes=None),
         text_signature = "(self, split, batch_size, shuffle=None, seed=0, *, epochs=1, fields=None, threads=0, start=0, drop_last=False, prefetch_bytes=None)"
