@@ -65,6 +65,14 @@ impl Seen {
                 }
                 continue;
             };
+            if let Some(FieldType::Array { dtype, shape }) = self.schema.fields.get(at).map(|known| &known.ty)
+                && wanted.contains(&at)
+                && (*dtype != field.dtype || *shape != field.shape)
+            {
+                let known = FieldType::Array { dtype: dtype.clone(), shape: shape.clone() };
+                let found = FieldType::Array { dtype: field.dtype.clone(), shape: field.shape.clone() };
+                return Some(format!("field '{}' is {found}, and {known} in the {} records looked at", field.name, self.records));
+            }
             if wanted.contains(&at)
                 && let Some(known) = self.axes.get(at).and_then(Option::as_ref)
                 && !known.iter().eq(field.axes.iter().map(|axis| &axis.name))
@@ -76,12 +84,6 @@ impl Seen {
                     known.join(", "),
                     self.records
                 ));
-            }
-            let Some(FieldType::Array { dtype, shape }) = self.schema.fields.get(at).map(|known| &known.ty) else { continue };
-            if wanted.contains(&at) && (*dtype != field.dtype || *shape != field.shape) {
-                let known = FieldType::Array { dtype: dtype.clone(), shape: shape.clone() };
-                let found = FieldType::Array { dtype: field.dtype.clone(), shape: field.shape.clone() };
-                return Some(format!("field '{}' is {found}, and {known} in the {} records looked at", field.name, self.records));
             }
         }
         let lacks = |at: &&usize| {
