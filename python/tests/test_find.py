@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -122,3 +125,60 @@ def test_shards_of_sedpack(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(opened.where("x@dtype == 'int32' and x@shape == [2]")) == 11
+
+
+def test_windows_of_what_was_found_look_at_nothing_else(tmp_path: Path) -> None:
+    jbof_at(tmp_path / "d", 2)
+    jbof.DataSet(tmp_path / "d", readonly=False).add_item("z", {"n": 9}).add_array("x", np.arange(9, dtype=np.int16), {})
+    dataset = sigbank.open(tmp_path / "d")
+    with pytest.raises(errors.InvalidError, match="'x' is float32"):
+        dataset.windows("x", 4)
+    selected = dataset.where("x@dtype == 'int16'")
+    windows = selected.windows("x", 4)
+    assert [(record["item"], record["x"].tolist()) for record in windows[:]] == [("z", [0, 1, 2, 3]), ("z", [4, 5, 6, 7])]
+    assert windows[0]["x"].dtype == np.int16
+    again = pickle.loads(pickle.dumps(windows))
+    assert len(again) == 2 and again.root_digest == windows.root_digest
+    others = dataset.where("n < 9")
+    one, other = (others.where(f"n == {n}").windows("x", 4) for n in range(2))
+    assert len(others.windows("x", 4)) == 4 and one.root_digest != other.root_digest
+    assert other[1]["item"] == "i001" and len(dataset.where("n > 9").windows("x", 4)) == 0
+
+
+def test_a_document_edited_by_hand_is_found_by_the_same_object(tmp_path: Path) -> None:
+    jbof_at(tmp_path / "d", 3)
+    dataset = jbof.DataSet(tmp_path / "d")
+    for _ in range(2):
+        time.sleep(0.15)  # Longer than the steps of times: what was read is kept.
+        assert [item.name for item in dataset.find("n == 1")] == ["i001"]
+    (tmp_path / "d/i001/_metadata.json").write_text('{"n": 55, "by": "me"}')
+    assert [item.name for item in dataset.find("n == 1")] == []
+    found = dataset.find_one("n == 55")
+    assert found is not None and found.metadata == {"n": 55, "by": "me"}
+
+
+@pytest.mark.parametrize("kind", ["zip", "h5"])
+def test_a_file_that_was_replaced_is_told(tmp_path: Path, kind: str) -> None:
+    def put(count: int) -> Path:
+        folder, path = tmp_path / f"d{count}", tmp_path / f"d.{kind}"
+        jbof_at(folder, count)
+        if kind == "h5":
+            jbof.dataset_to_hdf(jbof.DataSet(folder), tmp_path / "new.h5")
+        else:
+            shutil.make_archive(str(tmp_path / "new"), "zip", folder)
+        os.replace(tmp_path / f"new.{kind}", path)
+        return path
+
+    path = put(4)
+    dataset, opened = sigbank.open(path), (jbof.HDFDataSet if kind == "h5" else jbof.ZIPDataSet)(path)
+    selected = dataset.where("n > 0")
+    assert dataset.find("n > 1") == [2, 3] and len(list(opened.find("n > 1"))) == 2
+    put(5)
+    for search in (dataset.find, dataset.where, selected.where, lambda text: list(opened.find(text)), opened.find_one):
+        with pytest.raises(errors.ConflictError, match="replaced or changed since the data set was opened") as told:
+            search("n > 1")
+        assert str(path) in str(told.value)
+    assert sigbank.open(path).find("n > 1") == [2, 3, 4]
+    path.unlink()
+    with pytest.raises(errors.ConflictError, match="was removed"):
+        opened.find_one("n > 1")

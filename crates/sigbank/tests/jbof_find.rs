@@ -449,3 +449,15 @@ fn a_key_that_has_an_object_is_told() {
         assert_eq!((told(text).0.len(), told(text).1), (if text == "exists(v)" { 2 } else { 1 }, vec![]), "{text}");
     }
 }
+
+#[test]
+fn what_is_edited_by_hand_shows_to_the_same_catalog_that_looks_at_each_item() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = filled(&dir.path().join("set"), 3);
+    let (expr, mut catalog) = ("n == 1".parse::<Expr>().unwrap(), Catalog::new(Keep::Use));
+    assert_eq!(names_in(&mut catalog, &dataset, &expr), ["i0001"]);
+    std::fs::write(dir.path().join("set/i0001/_metadata.json"), r#"{"n": 77}"#).unwrap();
+    assert_eq!(names_in(&mut catalog, &dataset, &expr), ["i0001"]);
+    catalog.refresh_each(&dataset, &expr, 1).unwrap();
+    assert!(catalog.find(&expr, Odd::Expr, None).unwrap().is_empty());
+}

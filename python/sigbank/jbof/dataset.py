@@ -19,7 +19,8 @@ class DataSet:
     """A data set: a directory with a directory an item.
 
     Opening reads nothing but whether it is there. Items are sorted by name. What others add and delete shows in the next call; an
-    item's metadata file that is edited by hand shows in `find_items` when items were added or deleted since, or in a new `DataSet`.
+    item's metadata file that is edited by hand shows in `find`, and in `find_items` when items were added or deleted since, or in a new
+    `DataSet`.
 
     Args:
         directory: where it is; to read it, also in a bucket: `s3://bucket/folder`.
@@ -165,11 +166,12 @@ class DataSet:
 
         The search itself runs when the first item is asked for. For some hundred items it leaves an index in the data set's
         `__pycache__`, where writing is permitted, so that the next program need not read each item; it is used for what still
-        stands, as the times of the files tell. The environment variable `SIGBANK_INDEX` is `use` to have none written, `ignore` for
+        stands, as the times of each item's file tell, which every search compares. The environment variable `SIGBANK_INDEX` is `use` to have none written, `ignore` for
         none at all.
 
         Raises:
             InvalidError: (a TypeError) the expression cannot be read; the message points at the place.
+            ConflictError: (a RuntimeError) the file that the data set is in was replaced, changed or removed since it was opened.
 
         Warns:
             UserWarning: of items whose metadata are damaged, by name and number: the others are searched; of a key or array that no item has;

@@ -5,7 +5,7 @@ use super::{arrays, files, json};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
-use sigbank::layout::jbof::{Creation, Dataset, Item, hdf};
+use sigbank::layout::jbof::{Creation, Dataset, Item, OneFile, hdf};
 use sigbank::query::Expr;
 use sigbank::query::jbof::{Catalog, Hit, Keep, Odd};
 use sigbank::{Error, Result};
@@ -18,6 +18,8 @@ pub struct JbofDataset {
     pub core: Dataset,
     /// The metadata of all items as of the last search.
     catalog: Mutex<Option<Catalog>>,
+    /// The file that it was opened in.
+    file: OneFile,
 }
 
 /// An item that a search found: its name, its document, and whether the core is certain that it is meant.
@@ -25,7 +27,7 @@ type Found<'py> = (String, Bound<'py, PyBytes>, bool);
 
 impl JbofDataset {
     pub fn of(core: Dataset) -> Self {
-        Self { core, catalog: Mutex::default() }
+        Self { file: OneFile::of(&core), core, catalog: Mutex::default() }
     }
 
     /// Runs without the GIL, with what is known of the items.
@@ -53,7 +55,13 @@ impl JbofDataset {
         limit: Option<usize>,
     ) -> PyResult<(Vec<Found<'py>>, Vec<String>)> {
         let (found, warnings) = self.with_catalog(py, |core, catalog| {
-            catalog.refresh(core, expr, 0)?;
+            match odd {
+                Odd::Caller => catalog.refresh(core, expr, 0)?,
+                Odd::Expr => {
+                    self.file.still_there(core)?;
+                    catalog.refresh_each(core, expr, 0)?;
+                }
+            }
             let item = |hit: Hit| {
                 let document = catalog.document(hit.row)?.to_vec();
                 Ok((catalog.table().id(hit.row).to_owned(), document, hit.certain))

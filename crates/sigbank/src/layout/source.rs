@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::store::Opening;
 use sigbank_format::model::{FieldType, Metadata, Schema};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -289,6 +290,22 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Err(Error::unsupported(format!("windows of a dataset of this layout ({})", self.layout()))
             .at(self.location())
             .remedy("cut recordings when they are packed: sigbank pack --window"))
+    }
+    /// As [`Source::windows`], of some records only: their numbers by split, ascending. The others need not fit. A layout that has windows has
+    /// these too; by default it has none.
+    ///
+    /// # Errors
+    /// Those of [`Source::windows`].
+    fn windows_among(&self, records: &BTreeMap<String, Vec<u64>>, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        let _ = records;
+        self.windows(field, len, hop)
+    }
+    /// Whether what was opened is still what is at its place, where it is one file.
+    ///
+    /// # Errors
+    /// `Conflict` where another file was put there, or it was changed or removed.
+    fn still_there(&self) -> Result<()> {
+        Ok(())
     }
     /// The names of the sets of annotations that there are now: what was said of the records after they were stored. Nothing is kept of it: the
     /// next call sees what came meanwhile.

@@ -62,8 +62,8 @@ impl Keep {
 ///
 /// What was read once, by this program or by the one that left the index, is taken for an item only while its `_metadata.json` has the
 /// inode, size and times that it had then; fields, while the item's directory and the files of its arrays have. So neither can be wrong, whoever
-/// changed what in between. Within one catalog, items are looked at again where some came or went since; a metadata file that is
-/// edited by hand shows to the next catalog, or when fields are asked for.
+/// changed what in between. [`Catalog::refresh_each`] looks at each item every time; [`Catalog::refresh`] of a catalog that was refreshed before
+/// only where items came or went since: a metadata file that is edited by hand shows to it in the next catalog, or when fields are asked for.
 ///
 /// In a bucket an index is left on demand only ([`Catalog::write_index`]), and taken for all items while a listing of all files (a request for each
 /// thousand) is what it was then, sizes and times included; else, and in zip archives, all is read anew.
@@ -233,8 +233,20 @@ impl Catalog {
     /// # Errors
     /// Those of listing and reading. A damaged document is none: see [`Odd`].
     pub fn refresh(&mut self, dataset: &Dataset, expr: &Expr, threads: usize) -> Result<()> {
+        self.refreshed(dataset, expr, false, threads)
+    }
+
+    /// As [`Catalog::refresh`], with a look at each item in any case: what was edited by hand shows too.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::refresh`].
+    pub fn refresh_each(&mut self, dataset: &Dataset, expr: &Expr, threads: usize) -> Result<()> {
+        self.refreshed(dataset, expr, true, threads)
+    }
+
+    fn refreshed(&mut self, dataset: &Dataset, expr: &Expr, each: bool, threads: usize) -> Result<()> {
         let eyes = Eyes::new(dataset, self.keep != Keep::Ignore)?;
-        self.bring_up(dataset, &eyes, expr.needs_fields(), threads)?;
+        self.bring_up(dataset, &eyes, each, expr.needs_fields(), threads)?;
         let many = (self.table.len() / 20).clamp(64, 2000);
         // In a bucket only on demand: it may be anyone's.
         let auto = self.keep == Keep::Auto && dataset.local_root().is_some();
@@ -253,14 +265,15 @@ impl Catalog {
     /// folder nor in a bucket; `Conflict` where somebody goes on writing to it in a bucket.
     pub fn write_index(&mut self, dataset: &Dataset, fields: bool, threads: usize) -> Result<PathBuf> {
         let eyes = Eyes::to_keep(dataset)?;
-        self.bring_up(dataset, &eyes, fields, threads)?;
+        self.bring_up(dataset, &eyes, true, fields, threads)?;
         self.save(dataset)
     }
 
-    fn bring_up(&mut self, dataset: &Dataset, eyes: &Eyes, fields: bool, threads: usize) -> Result<()> {
+    fn bring_up(&mut self, dataset: &Dataset, eyes: &Eyes, each: bool, fields: bool, threads: usize) -> Result<()> {
         let root = eyes.root();
         let known = root.map(|stamp| stamp.digest);
-        if known.is_some() && known == self.seen && !fields {
+        // A listing tells of every file, the root's times of what came and went.
+        if known.is_some() && known == self.seen && !fields && (!each || eyes.is_listing()) {
             return Ok(());
         }
         let mut listed = known.is_some() && known == self.seen;

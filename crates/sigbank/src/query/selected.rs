@@ -5,22 +5,17 @@ use super::{Expr, Records, index_folder};
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::versions::dataset_at_version;
 use crate::layout::{
-    Annotations, Layout, OwnFields, RowSink, Source, Split, Units, Verified, detect, jbof, open_jbof, open_with, read,
-    signal_dataset,
+    Annotations, Layout, OwnFields, RowSink, Source, Split, Units, Verified, detect, jbof, open_jbof, open_with, signal_dataset,
 };
 use crate::store::{LocalStore, Opening, StorageOptions, connect, local_path};
 use sigbank_format::model::{Metadata, Schema};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Records that lie so near to each other are read together with what is between them.
 const NEAR: u64 = 64;
-/// The field of windows that tells which record they are of.
-const ITEM: &str = "item";
-/// Windows that are looked at together.
-const AT_ONCE: usize = 4096;
 
 /// A dataset that is going to be searched.
 #[derive(Debug)]
@@ -68,6 +63,8 @@ pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(
     let keep = Keep::chosen()?;
     let (records, mut warnings) = match searched {
         Searched::Jbof(dataset) => {
+            // It was opened anew, and what was found in it would be taken for records of what was opened before.
+            source.still_there()?;
             let mut catalog = Catalog::new(keep);
             catalog.refresh(dataset, expr, 0)?;
             for hit in catalog.find(expr, Odd::Expr, None)? {
@@ -346,23 +343,15 @@ impl Source for Selected {
     }
     /// Those of the records selected.
     fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
-        let windows = self.inner.windows(field, len, hop)?;
-        let of =
-            windows.schema().position(ITEM).ok_or_else(|| Error::unsupported("windows that do not tell what they are of"))?;
-        let mut records = BTreeMap::new();
-        for Split { name, records: count, .. } in windows.splits() {
-            let ids: HashSet<String> = self.ids(&name, 0..self.units(&name)?.records())?.into_iter().collect();
-            let mut kept = Vec::new();
-            for start in (0..count).step_by(AT_ONCE) {
-                let some: Vec<u64> = (start..count.min(start + AT_ONCE as u64)).collect();
-                let items =
-                    read(&*windows, &name, &some, &[of])?.into_iter().map(|row| row.into_iter().next().unwrap_or_default());
-                let held = |item: Vec<u8>| String::from_utf8(item).is_ok_and(|item| ids.contains(&item));
-                kept.extend(some.iter().copied().zip(items).filter_map(|(at, item)| held(item).then_some(at)));
-            }
-            records.insert(name, kept);
-        }
-        Ok(Arc::new(Self::new(windows, records)?))
+        let records = self.splits.iter().map(|(name, part)| (name.clone(), part.ordinals.clone())).collect();
+        self.inner.windows_among(&records, field, len, hop)
+    }
+    fn windows_among(&self, records: &Places, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        let original = |(split, ordinals): (&String, &Vec<u64>)| Ok((split.clone(), self.originals(split, ordinals)?));
+        self.inner.windows_among(&records.iter().map(original).collect::<Result<_>>()?, field, len, hop)
+    }
+    fn still_there(&self) -> Result<()> {
+        self.inner.still_there()
     }
     /// Compares the whole dataset, of which this is a part.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {

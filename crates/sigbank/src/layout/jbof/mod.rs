@@ -47,6 +47,7 @@ mod itemformat;
 mod litter;
 mod lock;
 mod names;
+mod onefile;
 pub(crate) mod scan;
 mod source;
 #[cfg(test)]
@@ -66,6 +67,7 @@ pub(crate) use detect::{check_names, is_data_set, is_own_key};
 pub use item::{ArrayEntry, Item, Kept};
 pub use itemformat::item_name;
 pub use names::{is_array_extension, is_litter};
+pub use onefile::OneFile;
 pub use source::JbofSource;
 pub use write::ArrayFile;
 

@@ -3,6 +3,7 @@
 use super::dataset::Dataset;
 use super::describe::{ArrayDescription, each, threads};
 use super::item::Item;
+use super::onefile::OneFile;
 use super::value::Value as Elements;
 use super::verify;
 use crate::error::{Code, Error, Result};
@@ -67,6 +68,7 @@ pub struct JbofSource {
     /// Arrays by the extension of their files.
     formats: BTreeMap<String, u64>,
     opened_by: Option<u64>,
+    file: OneFile,
 }
 
 /// What all arrays of a name so far have in common.
@@ -246,7 +248,8 @@ impl JbofSource {
         let most = if is_far(&dataset) { UNIT_AFAR } else { UNIT.1 };
         let units = Arc::new(Units::from_counts(runs(&sizes, UNIT.0, most)));
         let (items, has, schema) = (items.into(), has.into(), Schema { fields });
-        Ok(Self { dataset, items, metadata, schema, has, units, field_bytes, figures, formats, opened_by })
+        let file = OneFile::of(&dataset);
+        Ok(Self { dataset, items, metadata, schema, has, units, field_bytes, figures, formats, opened_by, file })
     }
 
     /// About how many requests opening it took, of one far away whose items were looked at.
@@ -436,6 +439,13 @@ impl Source for JbofSource {
     /// See [`JbofSource::windows_of`].
     fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
         self.windows_of(field, len, hop)
+    }
+    fn windows_among(&self, records: &BTreeMap<String, Vec<u64>>, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        records.keys().try_for_each(|split| self.known(split))?;
+        self.windows_in(Some(records.get(SPLIT).map(Vec::as_slice).unwrap_or_default()), field, len, hop)
+    }
+    fn still_there(&self) -> Result<()> {
+        self.file.still_there(&self.dataset)
     }
     /// Reads each array wholly, through what its format checks (the MD5 of flac, the CRC of ogg; in a zip archive the CRC of each member), compares
     /// the sizes of npy files with what they declare, and looks at each document. Nothing else is known of a data set that could be

@@ -10,6 +10,7 @@ use serde_json::json;
 use sigbank_format::model::array::byte_len;
 use sigbank_format::model::{DType, Field, FieldType, Metadata, Schema};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// A unit is a run of items of at most so many windows, and so many bytes of them; an item is in one.
 const UNIT: (u64, u64) = (256, 256 << 10);
@@ -31,6 +32,8 @@ pub(super) struct Windowed {
     units: Arc<Units>,
     /// Whether files are decoded from their beginning on.
     in_sequence: bool,
+    /// Whether they are of some items only.
+    of_some: bool,
 }
 
 /// What is known of one item's array.
@@ -62,6 +65,11 @@ impl JbofSource {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn windows_of(&self, name: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
+        self.windows_in(None, name, len, hop)
+    }
+
+    /// As [`JbofSource::windows_of`], of all items or of those of these numbers (ascending): the others are not looked at.
+    pub(super) fn windows_in(&self, among: Option<&[u64]>, name: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
         let invalid = |what: String| Error::invalid(what).at(self.location());
         let rows = usize::try_from(len).unwrap_or(usize::MAX);
         if rows == 0 || hop == 0 {
@@ -79,7 +87,8 @@ impl JbofSource {
         let count = usize::try_from(self.units("all")?.records()).unwrap_or(usize::MAX);
         let mut found: Vec<Option<Found>> = Vec::new();
         found.resize_with(count, || None);
-        let one = |at: usize| match self.item(at as u64).filter(|_| self.has(at as u64, field)) {
+        let asked = |at: u64| among.is_none_or(|among| among.binary_search(&at).is_ok());
+        let one = |at: usize| match self.item(at as u64).filter(|_| asked(at as u64) && self.has(at as u64, field)) {
             Some(item) => look(item, name).map(Some),
             None => Ok(None),
         };
@@ -107,7 +116,13 @@ impl JbofSource {
             }
             firsts.push(all);
         }
-        let Some((dtype, tail)) = first.map(|(_, of)| (of.dtype.clone(), of.tail.clone())) else {
+        let mut like = first.map(|(_, of)| (of.dtype.clone(), of.tail.clone()));
+        if like.is_none() && among.is_some() {
+            // There are no windows, of what they would be.
+            let other = (0..count as u64).find(|at| self.has(*at, field)).and_then(|at| self.item(at));
+            like = other.map(|item| look(item, name)).transpose()?.map(|of| (of.dtype, of.tail));
+        }
+        let Some((dtype, tail)) = like else {
             return Err(Error::not_found(format!("no item has an array '{name}' any more")).at(self.location()));
         };
         let shape: Vec<usize> = [rows].into_iter().chain(tail.iter().copied()).collect();
@@ -125,7 +140,8 @@ impl JbofSource {
         let units = Arc::new(Units::from_counts(runs(counts, bytes)));
         let in_sequence = self.formats().any(|format| matches!(format, "flac" | "ogg"));
         let (inner, name) = (self.clone(), name.to_owned());
-        Ok(Arc::new(Windowed { inner, name, len: rows, hop, dtype, tail, firsts, schema, units, in_sequence }))
+        let of_some = among.is_some();
+        Ok(Arc::new(Windowed { inner, name, len: rows, hop, dtype, tail, firsts, schema, units, in_sequence, of_some }))
     }
 }
 
@@ -251,8 +267,14 @@ impl Source for Windowed {
     fn verify(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Verified> {
         self.inner.verify(progress)
     }
+    fn still_there(&self) -> Result<()> {
+        self.inner.still_there()
+    }
+    /// The data set's, with a digest of which windows each item has where they are of some items only.
     fn root_digest(&self) -> Result<String> {
-        self.inner.root_digest()
+        let whole = self.inner.root_digest()?;
+        let bytes: Vec<u8> = self.firsts.iter().flat_map(|first| first.to_le_bytes()).collect();
+        Ok(if self.of_some { format!("{whole}+xxh3:{:032x}", xxh3_128(&bytes)) } else { whole })
     }
 }
 

@@ -44,7 +44,7 @@ pub fn described(dataset: &Dataset) -> Result<Option<Described>> {
         return Ok(None);
     }
     (catalog.loaded, catalog.seen) = (true, root);
-    catalog.bring_up(dataset, &eyes, true, 0)?;
+    catalog.bring_up(dataset, &eyes, true, true, 0)?;
     let table = catalog.table();
     let (mut items, mut anew) = (Vec::with_capacity(table.len()), Vec::new());
     for row in 0..table.len() {
