@@ -155,7 +155,8 @@ class Item:
                 has what stands before the point, with a warning. A text such as "8000" is taken as its number.
             subtype: how samples are stored, in libsndfile's words; PCM_16 by default for wav and flac. wav: PCM_U8, PCM_16, PCM_24, PCM_32,
                 FLOAT, DOUBLE; flac: PCM_S8, PCM_16, PCM_24; ogg: VORBIS.
-            lossy: do not warn where samples change by the format's step or more, and take those that are not finite.
+            lossy: do not warn where samples change by the format's step or more (of ogg, which changes nearly all: by one of 16 bits), and
+                take those that are not finite (not ogg). Floats of wav and flac are rounded to the format's step without a warning.
 
         Raises:
             AlreadyExistsError: (a TypeError) there is an array of this name.
@@ -179,7 +180,8 @@ class Item:
             lossy=lossy,
         )
         if loss is not None and not lossy:
-            advice = "choose a subtype of more bits, or npy, or say lossy=True"
+            better = "wav, flac" if fileformat == "ogg" else "a subtype of more bits,"
+            advice = f"choose {better} or npy, or say lossy=True"
             warnings.warn(f"{self._path}: the array {name!r}: {loss}: {advice}", UserWarning, stacklevel=2)
         if fileformat != "npy" or header is not None or stored.nbytes >= _WORTH_READING:
             return self[name]

@@ -2,7 +2,8 @@
 //!
 //! Audio files hold float32, float64, int16 or int32 arrays of shape (frames,) or (frames, channels). Floats are taken on a full scale
 //! of [-1, 1) and clip outside of it, integers on their own; unless another subtype is asked for, wav and flac hold 16 bits. This, and how
-//! samples are rounded, is what libsndfile does. What that changes by a step or more is told ([`Loss`]).
+//! samples are rounded, is what libsndfile does. What that changes by a step or more is told ([`Loss`]); ogg, which keeps samples about as they are,
+//! is read again for it.
 
 #[cfg(feature = "audio")]
 mod flac;
@@ -39,7 +40,8 @@ pub struct EncodeOptions<'a> {
     pub sample_rate: Option<u32>,
     /// How a sample stands in an audio file; none for 16-bit PCM (wav, flac) and Vorbis (ogg).
     pub subtype: Option<Subtype>,
-    /// Write samples that are not finite too (NaN as 0, infinities as full scale) in place of an error.
+    /// Write samples that are not finite too (NaN as 0, infinities as full scale) in place of an error; but ogg refuses those, and is not
+    /// looked into for its [`Loss`].
     pub lossy: bool,
 }
 
@@ -61,21 +63,26 @@ pub struct Encoded {
 /// What became of samples that a file's format cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Loss {
-    /// How many samples changed by one step of the format or more.
+    /// How many samples changed by one step of the format or more; of Vorbis, which has no steps, by one of 16 bits.
     pub samples: u64,
     /// The largest change, where 1 is the full scale; infinite where a sample was not finite.
     pub largest: f64,
-    /// Bits of a sample in the file.
-    pub bits: u32,
+    /// Bits of a sample in the file; none of Vorbis.
+    pub bits: Option<u32>,
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { samples, largest, bits } = self;
-        write!(
-            f,
-            "{samples} samples do not fit into {bits} bits; they were clipped or cut, by up to {largest:.3e} of the full scale"
-        )
+        match bits {
+            Some(bits) => write!(
+                f,
+                "{samples} samples do not fit into {bits} bits; they were clipped or cut, by up to {largest:.3e} of the full scale"
+            ),
+            None => {
+                write!(f, "Vorbis keeps samples about as they are; {samples} changed, by up to {largest:.3e} of the full scale")
+            }
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Ogg Vorbis, by libvorbis.
 
 use super::scale::{layout, samples, to_floats};
-use super::{EncodeOptions, Encoded, no_subtype};
-use crate::array::{Format, Subtype};
+use super::{EncodeOptions, Encoded, Loss, no_subtype};
+use crate::array::{self, Format, Subtype};
 use crate::error::{FormatError, Result};
 use crate::model::Array;
+use bytes::Bytes;
 use std::num::{NonZeroU8, NonZeroU32};
+use std::sync::Arc;
 use vorbis_rs::{VorbisBitrateManagementStrategy, VorbisEncoderBuilder};
 
 /// libvorbis knows no higher one.
@@ -14,8 +16,31 @@ const MOST_HERTZ: u32 = 200_000;
 const QUALITY: f32 = 0.4;
 /// Frames that are handed over at once: libvorbis copies them to its stack.
 const BLOCK: usize = 1024;
+/// Changes from so much of the full scale on are told: a step of 16 bits.
+const STEP: f64 = 1.0 / 32768.0;
 /// The same array gives the same file.
 const SERIAL: i32 = 0x7369_6762;
+
+/// What a file holds of the samples.
+fn loss(file: &Bytes, floats: &[f64], channels: usize) -> Result<Option<Loss>> {
+    let mut reader = array::open(Arc::new(file.clone()), Format::Ogg)?;
+    let (frames, row) = (reader.info().rows(), reader.info().row_bytes());
+    let mut loss = Loss { samples: 0, largest: 0.0, bits: None };
+    let mut block = vec![0; BLOCK * row];
+    for (start, wanted) in (0..).step_by(BLOCK).zip(floats.chunks(BLOCK * channels)) {
+        let count = (wanted.len() / channels).min(frames.saturating_sub(start));
+        let Some(found) = block.get_mut(..count * row) else { break };
+        reader.read_rows(start, count, found)?;
+        for (bytes, wanted) in found.as_chunks::<8>().0.iter().zip(wanted) {
+            let change = (f64::from_le_bytes(*bytes) - wanted).abs();
+            if change >= STEP {
+                loss.samples += 1;
+                loss.largest = loss.largest.max(change);
+            }
+        }
+    }
+    Ok(Some(loss).filter(|loss| loss.samples > 0))
+}
 
 pub(super) fn encode(array: &Array, options: &EncodeOptions<'_>) -> Result<Encoded> {
     let layout = layout(Format::Ogg, array, options, 255)?;
@@ -56,5 +81,8 @@ pub(super) fn encode(array: &Array, options: &EncodeOptions<'_>) -> Result<Encod
         encoder.encode_audio_block(&block).map_err(failed)?;
     }
     let file = encoder.finish().map_err(failed)?;
-    Ok(Encoded { parts: vec![file.into()], loss: None })
+    let file = Bytes::from(file);
+    // What is written knowingly need not be read for it.
+    let loss = if options.lossy { None } else { loss(&file, &floats, layout.channels)? };
+    Ok(Encoded { parts: vec![file], loss })
 }

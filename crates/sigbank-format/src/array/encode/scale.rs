@@ -97,7 +97,7 @@ pub(super) enum Rounding {
 
 /// Samples as integers of so many bits, clipped, and what that changed.
 pub(super) fn to_ints(samples: Samples, bits: u32, rounding: Rounding, lossy: bool) -> Result<(Vec<i32>, Option<Loss>)> {
-    let mut loss = Loss { samples: 0, largest: 0.0, bits };
+    let mut loss = Loss { samples: 0, largest: 0.0, bits: Some(bits) };
     let full = f64::from(bits - 1).exp2();
     let ints = match samples {
         Samples::Ints(ints, from) if from <= bits => ints.into_iter().map(|v| v << (bits - from)).collect(),

@@ -103,6 +103,15 @@ fn ogg_holds_about_the_same() {
     let square = read.data().as_chunks::<8>().0.iter().zip(&tone).map(|(b, x)| (f64::from_le_bytes(*b) - x).powi(2));
     let rms = (square.sum::<f64>() / 40_000.0).sqrt();
     assert!(rms < 0.02, "{rms}");
+    let changes = read.data().as_chunks::<8>().0.iter().zip(&tone).map(|(b, x)| (f64::from_le_bytes(*b) - x).abs());
+    let changes: Vec<f64> = changes.filter(|change| *change >= 1.0 / 32768.0).collect();
+    let loss = file.loss.unwrap();
+    assert_eq!((loss.samples, loss.bits), (changes.len() as u64, None));
+    assert_eq!(loss.largest, changes.iter().fold(0.0, |a: f64, b| a.max(*b)));
+    assert!(loss.largest > 1e-3 && loss.to_string().contains("Vorbis"), "{loss}");
+    let lossy = encode(Format::Ogg, &floats(&tone), &EncodeOptions { lossy: true, ..options(None) }).unwrap();
+    assert_eq!((lossy.parts, lossy.loss), (file.parts, None));
+    assert_eq!(encode(Format::Ogg, &floats(&[0.0; 3000]), &options(None)).unwrap().loss, None);
 }
 
 #[test]
