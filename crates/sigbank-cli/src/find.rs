@@ -123,29 +123,30 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         },
     };
     let expr_or_all = expr.clone().unwrap_or_else(|| Expr::any_of(&[]));
-    match args.version.searched(&args.dataset)? {
-        Searched::Jbof(dataset) => in_jbof(args, &dataset, expr.as_ref(), &expr_or_all, out),
+    let searched = args.version.searched(&args.dataset)?;
+    match &searched {
+        Searched::Jbof(dataset) => in_jbof(args, dataset, expr.as_ref(), &expr_or_all, out),
         Searched::Signal(dataset) if args.index => {
-            let (records, path) = Records::write_index(&dataset, index_folder().as_deref())?;
+            let (records, path) = Records::write_index(dataset, index_folder().as_deref())?;
             match expr {
                 None => told_index(args, &path, records.table().len(), "record", out),
-                Some(expr) => in_records(args, &records.annotated(&dataset, &expr)?, &expr, out),
+                Some(expr) => in_records(args, &searched, &records.annotated(dataset, &expr)?, &expr, out),
             }
         }
         // The first few are there before all are read.
         Searched::Signal(dataset) if args.limit.is_some() && !expr_or_all.keys().contains(&"annotations") => {
-            in_signal(args, &dataset, &expr_or_all, out)
+            in_signal(args, dataset, &expr_or_all, out)
         }
         Searched::Signal(dataset) => {
             let records =
-                Records::of_signal(&dataset, Keep::chosen()?, index_folder().as_deref())?.annotated(&dataset, &expr_or_all)?;
-            in_records(args, &records, &expr_or_all, out)
+                Records::of_signal(dataset, Keep::chosen()?, index_folder().as_deref())?.annotated(dataset, &expr_or_all)?;
+            in_records(args, &searched, &records, &expr_or_all, out)
         }
         Searched::Sedpack(_) if args.index => Err(Error::unsupported("the lists of shards are the index of a Sedpack dataset")
             .at(&args.dataset)
             .remedy("leave --index out")
             .into()),
-        Searched::Sedpack(source) => in_records(args, &Records::of_units(&*source)?, &expr_or_all, out),
+        Searched::Sedpack(source) => in_records(args, &searched, &Records::of_units(&**source)?, &expr_or_all, out),
     }
 }
 
@@ -158,9 +159,9 @@ fn told_index(args: &Args, path: &Path, count: usize, what: &str, out: &mut dyn 
 }
 
 /// Prints what is found of records of a signal-dataset or shards of a Sedpack dataset.
-fn in_records(args: &Args, records: &Records, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
+fn in_records(args: &Args, of: &Searched, records: &Records, expr: &Expr, out: &mut dyn Write) -> Result<(), Failure> {
     let table = records.table();
-    for unknown in table.unknown(expr)? {
+    for unknown in sigbank::query::unknown(table, expr, of)? {
         warn(args, &unknown.to_string());
     }
     let mut printer = Printer { args, found: 0, out };
@@ -257,11 +258,11 @@ fn in_signal(args: &Args, dataset: &signal_dataset::Dataset, expr: &Expr, out: &
         let keys = keys.iter().map(|key| (key, Named::Key, &known_keys));
         for (name, named, known) in keys.chain(names.iter().map(|name| (name, Named::Field, &known_names))) {
             let near = near(name, known.iter().map(String::as_str)).map(str::to_owned);
-            warn(args, &Unknown { name: (*name).to_owned(), named, near }.to_string());
+            warn(args, &Unknown::new(name, named, near).to_string());
         }
     }
     for name in expr.own().into_iter().filter(|name| known_keys.contains(*name)) {
-        warn(args, &Unknown { name: name.to_owned(), named: Named::Own, near: None }.to_string());
+        warn(args, &Unknown::new(name, Named::Own, None).to_string());
     }
     Ok(())
 }

@@ -256,3 +256,40 @@ fn annotations_are_asked_for_as_they_are_now() {
     assert_eq!(error.code(), sigbank::Code::NotFound);
     assert!(error.to_string().contains("qualty"), "{error}");
 }
+
+#[test]
+fn where_a_key_is_otherwise_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = signal(&dir.path().join("set"), 10, &Options::default());
+    let rows = (0..10).map(|n| {
+        let values = json(&format!("{{\"label\": \"l{n}\"}}"));
+        Ok(AnnotationRow { values, ..AnnotationRow::new(format!("r{n}"), n, AnnotationStatus::Success) })
+    });
+    publish_annotations(&dataset, "labels", rows, &Default::default()).unwrap();
+    let source = dataset.source().unwrap();
+    let searched = Searched::Signal(dataset);
+    let told = |text: &str| places(&searched, &source, &expr(text)).unwrap().1;
+    assert_eq!(told("label == 'l3'"), [r#"no record has the key "label": annotations.labels.values.label is one"#]);
+    assert_eq!(told("bye == 's1'"), [r#"no record has the key "bye": did you mean "by"?"#]);
+    assert_eq!(
+        told("annotations.labels.values.lable == 'l3' or annotations.labels.values.label == 'l3'"),
+        [r#"no record has the key "annotations.labels.values.lable": did you mean "annotations.labels.values.label"?"#]
+    );
+    assert_eq!(told("annotations.labels.stat == 'x'"), [r#"no record has the key "annotations.labels.stat""#]);
+    assert!(told("annotations.labels.status == 'success' and n == 3 and by == 's0' and n in ['a', 3]").is_empty());
+    assert_eq!(
+        told("n == '3' and by != 3"),
+        [
+            r#"the key "n" is compared with "3", which is a text, and all of its values are numbers: write the number without quotes"#,
+            r#"the key "by" is compared with 3, which is a number, and all of its values are texts: write the number in quotes"#
+        ]
+    );
+
+    let root = dir.path().join("sedpack");
+    sedpack(&root);
+    let whole = layout::open(root.to_str().unwrap()).unwrap();
+    let field = whole.schema().fields[0].name.clone();
+    let (_, told) = places(&Searched::Sedpack(whole.clone()), &*whole, &expr(&format!("{field} == 3"))).unwrap();
+    let hint = "it is a field of the examples, and only the metadata of shards are searched";
+    assert_eq!(told, [format!("no record has the key \"{field}\": {hint}")]);
+}

@@ -225,6 +225,21 @@ impl Node {
             _ => {}
         }
     }
+    /// Calls `each` with every key at the top that is compared with a value, and the value.
+    pub(super) fn visit_literals<'a>(&'a self, each: &mut dyn FnMut(&'a str, &'a Json)) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => nodes.iter().for_each(|node| node.visit_literals(each)),
+            Self::Not(node) => node.visit_literals(each),
+            Self::Leaf(Leaf { what, test: Test::Compare(_, other), .. }) => {
+                if let (Term::Path(path), Term::Literal(json)) | (Term::Literal(json), Term::Path(path)) = (what, other)
+                    && let [Step::Key(key)] = path.as_slice()
+                {
+                    each(key, json);
+                }
+            }
+            _ => {}
+        }
+    }
     /// Calls `each` with every term, to be replaced.
     pub(super) fn each_term(&mut self, each: &mut dyn FnMut(&mut Term)) {
         match self {

@@ -65,6 +65,7 @@ mod table;
 mod table_tests;
 #[cfg(test)]
 mod tests;
+mod unknown;
 mod value;
 
 pub use records::{INDEX_FOLDER, Matched, Records, index_folder};
@@ -72,7 +73,8 @@ pub use row::{Field, Record};
 pub use selected::{Places, Searched, Selected, open, places};
 pub use source::open_source;
 pub use state::State;
-pub use table::{Named, Table, TableBuilder, Unknown};
+pub use table::{Table, TableBuilder};
+pub use unknown::{Named, Unknown, unknown};
 
 use crate::error::{Error, Result};
 use expr::{Leaf, Node, Step, Term, Test, Visited};
@@ -185,6 +187,20 @@ impl Expr {
             keys.clear();
         }
         asked.then_some(keys)
+    }
+
+    /// The paths that it asks for in the object of a key at the top.
+    fn paths_below(&self, top: &str) -> Vec<&[Step]> {
+        let mut paths: Vec<&[Step]> = Vec::new();
+        self.node.visit(&mut |visited| {
+            if let Visited::Path(path @ [Step::Key(key), _, ..]) = visited
+                && key == top
+                && !paths.contains(&path)
+            {
+                paths.push(path);
+            }
+        });
+        paths
     }
 
     /// Which of `id` and `split`, the record's own, it asks for, sorted.

@@ -1,7 +1,7 @@
 //! What a search selects of a dataset, whatever its layout, as a dataset.
 
 use super::jbof::{Catalog, Keep, Odd};
-use super::{Expr, Records, index_folder};
+use super::{Expr, Records, index_folder, unknown};
 use crate::error::{Code, Error, Result};
 use crate::layout::signal_dataset::versions::dataset_at_version;
 use crate::layout::{
@@ -96,7 +96,7 @@ pub fn places(searched: &Searched, source: &dyn Source, expr: &Expr) -> Result<(
             found.entry(split.to_owned()).or_default().extend(matched.first..matched.first + matched.records);
         }
         warnings.extend(records.unsearched());
-        warnings.extend(records.table().unknown(expr)?.iter().map(ToString::to_string));
+        warnings.extend(unknown(records.table(), expr, searched)?.iter().map(ToString::to_string));
     }
     Ok((found, warnings))
 }

@@ -1,21 +1,14 @@
 //! Records as columns, and which of them an expression selects.
 
 use super::columns::{self, Column, Keys, Texts};
-use super::expr::Step;
 use super::index::{self, Index, Part};
-use super::row::value_at;
-use super::value::Scalar;
-use super::{Expr, Field, Record, near};
+use super::{Field, Record};
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// Records that are looked at, and objects that are enough, to tell that a key has no single values.
-const LOOKED_AT: usize = 20_000;
-const OBJECTS: usize = 100;
 
 /// What is known of many records without reading their samples, as columns: of a million records with a few keys some hundred
 /// megabytes, and where they come from an index, only what is asked for.
@@ -43,7 +36,7 @@ pub struct Table {
     ordinals: OnceLock<Vec<u64>>,
     pub(super) metadata: OnceLock<Texts>,
     pub(super) fields: OnceLock<Texts>,
-    columns: BTreeMap<String, OnceLock<Column>>,
+    pub(super) columns: BTreeMap<String, OnceLock<Column>>,
     keys: Keys,
     described: bool,
     file: Option<Index>,
@@ -99,56 +92,6 @@ impl TableBuilder {
             keys,
             described: self.described,
             ..Table::default()
-        }
-    }
-}
-
-/// What a name in an expression stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
-    /// A key of the metadata.
-    Key,
-    /// A field.
-    Field,
-    /// The record's own `id` or `split`.
-    Own,
-    /// A key whose value is an object, which is equal to no single value.
-    Object,
-}
-
-/// A name in an expression that may not be what is meant: of a key or field that no record has, of a key that has an object, or the record's own where
-/// there is a key of that name too.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
-    /// The name.
-    pub name: String,
-    /// What it stands for.
-    pub named: Named,
-    /// What may be meant.
-    pub near: Option<String>,
-}
-
-impl std::fmt::Display for Unknown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = match self.named {
-            Named::Key => "key",
-            Named::Field => "field",
-            Named::Object => {
-                let (name, near) = (&self.name, self.near.as_deref().unwrap_or("KEY"));
-                return write!(
-                    f,
-                    "the key {name:?} has an object, which is equal to no single value: ask for what is in it, such as {near:?}, by metadata[{name:?}][{near:?}]"
-                );
-            }
-            Named::Own => {
-                let name = &self.name;
-                return write!(f, "{name} is the record's own, and the key {name:?} that records have is metadata[{name:?}]");
-            }
-        };
-        write!(f, "no record has the {what} {:?}", self.name)?;
-        match &self.near {
-            Some(near) => write!(f, ": did you mean {near:?}?"),
-            None => Ok(()),
         }
     }
 }
@@ -329,73 +272,6 @@ impl Table {
             None => Err(Error::corrupt("a column is gone")),
         };
         once(held, load).map(Some)
-    }
-
-    /// What an expression asks for that no record has, for warnings; nothing where there is no record.
-    pub fn unknown(&self, expr: &Expr) -> Result<Vec<Unknown>> {
-        let mut found = Vec::new();
-        if self.is_empty() {
-            return Ok(found);
-        }
-        for key in expr.keys() {
-            if !self.keys.more && !self.keys.counts.contains_key(key) {
-                let near = near(key, self.keys.counts.keys().map(String::as_str)).map(str::to_owned);
-                found.push(Unknown { name: key.to_owned(), named: Named::Key, near });
-            }
-        }
-        let mut compared = BTreeSet::new();
-        expr.node.visit_compared(&mut |key| {
-            compared.insert(key);
-        });
-        for key in compared {
-            if let Some(near) = self.object_of(key)? {
-                found.push(Unknown { name: key.to_owned(), named: Named::Object, near: Some(near) });
-            }
-        }
-        let own = expr.own().into_iter().filter(|name| self.keys.counts.contains_key(*name));
-        found.extend(own.map(|name| Unknown { name: name.to_owned(), named: Named::Own, near: None }));
-        let mut wanted = expr.fields();
-        if self.described && !wanted.is_empty() {
-            let mut names = BTreeSet::new();
-            let mut before = "";
-            for row in 0..self.len() {
-                let text = self.fields_text(row)?;
-                if text != before {
-                    names.extend(Field::from_json(text)?.into_iter().map(|field| field.name));
-                    before = text;
-                }
-            }
-            wanted.retain(|name| !names.contains(*name));
-            let near = |name: &str| near(name, names.iter().map(String::as_str)).map(str::to_owned);
-            found.extend(wanted.into_iter().map(|name| Unknown { name: name.to_owned(), named: Named::Field, near: near(name) }));
-        }
-        Ok(found)
-    }
-
-    /// The first key of the object that all values of a key are, as far as a look at some tells; none where one is not.
-    fn object_of(&self, key: &str) -> Result<Option<String>> {
-        if !self.keys.counts.contains_key(key) || self.columns.contains_key(key) {
-            return Ok(None);
-        }
-        let (step, mut seen, mut first) = ([Step::Key(key.to_owned())], 0, None);
-        for row in 0..self.len().min(LOOKED_AT) {
-            match value_at(self.metadata(row)?, &step)? {
-                Scalar::Missing => {}
-                Scalar::Nested(text) if text.starts_with('{') => {
-                    seen += 1;
-                    if first.is_none() {
-                        first = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(&text)
-                            .ok()
-                            .and_then(|object| object.into_iter().next().map(|(key, _)| key));
-                    }
-                }
-                _ => return Ok(None),
-            }
-            if seen == OBJECTS {
-                break;
-            }
-        }
-        Ok(first)
     }
 }
 
