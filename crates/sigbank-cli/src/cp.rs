@@ -10,9 +10,13 @@ use sigbank::convert::copy::{CopyOptions, CopyPlan, destination, plan, run as co
 use sigbank::layout::signal_dataset::{is_mounted, local_store};
 use sigbank::layout::{Layout, detect};
 use sigbank::store::{LocalStore, StorageOptions, Store, connect, local_path};
+use sigbank::uri::RelPath;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Kept files that are named, at most.
+const KEPT: usize = 50;
 
 /// Copy a dataset, unchanged, from any place to any other: folders, s3://, gs://, az://; from http(s):// too
 ///
@@ -67,11 +71,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             .remedy(format!("write its records as a dataset of their own: sigbank publish {} {}", args.how.from, args.how.to))
             .into());
     }
-    carry_out(&args.how, false, out)
+    carry_out(&args.how, false, false, out)
 }
 
-/// Copies; with `update` a dataset that is there is brought forward.
-pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<(), Failure> {
+/// Copies; with `update` a dataset that is there is brought forward, with `delete` rid of what the source has not.
+pub(crate) fn carry_out(how: &How, update: bool, delete: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = |own: &[(String, String)]| how.storage_option.iter().chain(own).cloned().collect::<StorageOptions>();
     let from: Arc<dyn Store> = match local_path(&how.from) {
         Some(file) if file.is_file() => {
@@ -89,7 +93,7 @@ pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<
         Some(folder) => Arc::new(LocalStore::create(folder)?.mounted()),
         None => destination(&how.to, &settings(&how.dst_option), layout)?,
     };
-    let options = CopyOptions { jobs: how.jobs.into(), update, checksum: how.checksum };
+    let options = CopyOptions { jobs: how.jobs.into(), update, checksum: how.checksum, delete };
     let plan = plan(&from, &to, &options).inspect_err(|_| remove_empty(folder))?;
     if how.dry_run {
         remove_empty(folder);
@@ -108,11 +112,12 @@ pub(crate) fn carry_out(how: &How, update: bool, out: &mut dyn Write) -> Result<
             out,
             "{}",
             json!({"ok": true, "objects": report.objects, "bytes": report.bytes, "skipped": sums(report.skipped),
-                "verified": report.verified, "elsewhere": plan.elsewhere, "updated": plan.update, "root": report.root})
+                "verified": report.verified, "elsewhere": plan.elsewhere, "updated": plan.update, "replaced": report.replaced, "deleted": report.removed, "kept": names(&plan.kept),
+                "root": report.root})
         )?;
         return Ok(());
     }
-    print_sums(&plan, "copied", out)?;
+    print_sums(&plan, "copied", "deleted", out)?;
     let what = if layout == Some(Layout::Jbof) { " (of the metadata document; check tells that of all files)" } else { "" };
     writeln!(
         out,
@@ -137,24 +142,47 @@ fn sums((objects, bytes): (u64, u64)) -> Value {
 
 fn print_plan(plan: &CopyPlan, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if as_json {
-        let todo: Vec<Value> = plan.todo.iter().map(|o| json!({"path": o.path.as_str(), "bytes": o.bytes})).collect();
+        let todo: Vec<Value> =
+            plan.todo.iter().map(|o| json!({"path": o.path.as_str(), "bytes": o.bytes, "replaces": o.replaces})).collect();
         writeln!(
             out,
             "{}",
             json!({"dry_run": true, "todo": todo, "objects": plan.todo.len(), "bytes": plan.bytes(), "skipped": sums(plan.skipped),
-                "elsewhere": plan.elsewhere, "updated": plan.update, "root": plan.root})
+                "elsewhere": plan.elsewhere, "updated": plan.update, "delete": names(plan.removes()), "kept": names(&plan.kept), "root": plan.root})
         )?;
         return Ok(());
     }
     for object in &plan.todo {
-        text::line(out, format_args!("copy {} ({})", object.path, text::bytes(object.bytes)))?;
+        let verb = if object.replaces { "replace" } else { "copy" };
+        text::line(out, format_args!("{verb} {} ({})", object.path, text::bytes(object.bytes)))?;
     }
-    print_sums(plan, "to copy", out)
+    for path in plan.removes() {
+        text::line(out, format_args!("delete {path}"))?;
+    }
+    print_sums(plan, "to copy", "to delete", out)
 }
 
-fn print_sums(plan: &CopyPlan, done: &str, out: &mut dyn Write) -> Result<(), Failure> {
+fn names(paths: &[RelPath]) -> Vec<&str> {
+    paths.iter().map(RelPath::as_str).collect()
+}
+
+fn print_sums(plan: &CopyPlan, done: &str, deleted: &str, out: &mut dyn Write) -> Result<(), Failure> {
     let objects = |(n, bytes): (u64, u64)| format!("{} with {}", text::some(n, "object"), text::bytes(bytes));
     writeln!(out, "{done}: {}", objects((plan.todo.len() as u64, plan.bytes())))?;
+    let replaced = plan.todo.iter().filter(|object| object.replaces).count() as u64;
+    if replaced > 0 {
+        writeln!(out, "of them in place of what was there: {}", text::some(replaced, "object"))?;
+    }
+    if !plan.removes().is_empty() {
+        writeln!(out, "{deleted}: {}", text::some(plan.removes().len() as u64, "object"))?;
+    }
+    for path in plan.kept.iter().take(KEPT) {
+        text::line(out, format_args!("kept: {path}"))?;
+    }
+    if !plan.kept.is_empty() {
+        let kept = text::some(plan.kept.len() as u64, "object");
+        writeln!(out, "note: {kept} that the source does not have stay at the destination; --delete takes them away")?;
+    }
     if plan.skipped.0 > 0 {
         writeln!(out, "there already: {}", objects(plan.skipped))?;
     }

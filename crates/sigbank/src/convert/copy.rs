@@ -3,8 +3,12 @@
 //! Which objects these are is read from the root down ([`contents`]); nothing is listed. Each is compared with its digest on
 //! the way, where a document gives one, and else with its size. What is there already is not copied again, so that an interrupted copy is
 //! completed by running it again. The root comes last: before that there is no dataset at the destination.
+//!
+//! JBOF data sets are edited in place. Where a copy of one is brought forward, files that differ are replaced: on a disk whatever is there, in one
+//! step; in a bucket the version that was looked at. Data comes before the documents that name it; what is deleted goes the other way round.
 
 mod each;
+mod forward;
 mod transfer;
 
 use crate::error::{Code, Error, Result};
@@ -15,12 +19,13 @@ use crate::store::{Entry, LocalStore, StorageOptions, Store, connect, exists, lo
 use crate::uri::RelPath;
 use bytes::Bytes;
 use each::each;
+use forward::{Surplus, surplus};
 use sigbank_format::checksum::{Algorithm, digest_all};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use transfer::{Care, Transfer, there};
+use transfer::{Care, Old, There, Transfer, there};
 
 /// How a dataset is copied.
 ///
@@ -40,6 +45,9 @@ pub struct CopyOptions {
     /// left, and what is on a local disk, are compared in any case where there is a digest. The files of JBOF, which change in place and have no
     /// digests, are always compared with the source.
     pub checksum: bool,
+    /// Whether items and arrays of a JBOF copy that the source does not have are deleted there, where it is brought forward. Else they are kept
+    /// ([`CopyPlan::kept`]). `Unsupported` for other layouts.
+    pub delete: bool,
 }
 
 impl CopyOptions {
@@ -55,6 +63,8 @@ pub struct CopyObject {
     pub path: RelPath,
     /// Its length in bytes.
     pub bytes: u64,
+    /// Whether it takes the place of another one of its name: a file of JBOF that differs, or a root.
+    pub replaces: bool,
 }
 
 /// What a copy is going to do, see [`plan`].
@@ -70,6 +80,8 @@ pub struct CopyPlan {
     pub compared: u64,
     /// Whether there is a dataset at the destination, which is brought forward.
     pub update: bool,
+    /// Files of JBOF that are at the destination and not in the source, and stay there since [`CopyOptions::delete`] is not given.
+    pub kept: Vec<RelPath>,
     /// Objects at absolute addresses, which a published view names: they stay where they are.
     pub elsewhere: u64,
     /// The digest of the root, as [`crate::layout::Source::root_digest`] gives it; of JBOF that of its metadata document.
@@ -82,6 +94,7 @@ pub struct CopyPlan {
     entrances: Vec<Entrance>,
     succession: Option<Succession>,
     all: Vec<RelPath>,
+    surplus: Surplus,
     /// Against a `gc` at the destination.
     guard: Option<CopyGuard>,
 }
@@ -91,6 +104,8 @@ pub struct CopyPlan {
 struct Sized {
     object: Object,
     size: u64,
+    /// What it takes the place of.
+    old: Option<Old>,
 }
 
 /// A Sedpack root that takes the place of an older one.
@@ -112,11 +127,21 @@ pub struct CopyReport {
     pub skipped: (u64, u64),
     /// Objects that were compared with a digest (or with the source), of those copied and those that were there.
     pub verified: u64,
+    /// So many of those copied took the place of others ([`CopyObject::replaces`]).
+    pub replaced: u64,
+    /// Files that were deleted ([`CopyPlan::removes`]).
+    pub removed: u64,
     /// The digest of the root.
     pub root: String,
 }
 
 impl CopyPlan {
+    /// Files of JBOF that are deleted at the destination, in this order: those that the source does not have, with [`CopyOptions::delete`]; and in
+    /// any case data files of arrays that have another file now, and what a killed deletion left.
+    pub fn removes(&self) -> &[RelPath] {
+        &self.surplus.removes
+    }
+
     /// Bytes that are to be copied.
     pub fn bytes(&self) -> u64 {
         self.todo.iter().map(|object| object.bytes).sum()
@@ -128,8 +153,8 @@ impl CopyPlan {
 ///
 /// # Errors
 /// `NotFound` where the source is no dataset; `AlreadyExists` where the destination is one and is not to be brought forward, holds other
-/// files, or an object of another size or other bytes than the source; `Conflict` where it is another dataset or holds what the source
-/// has not; `Invalid` where both are the same place, or one is within the other; `ReadOnly` where nothing can be written.
+/// files, or an object of another size or other bytes than the source (of JBOF, where it is not to be brought forward); `Conflict` where it is
+/// another dataset or holds what the source has not (of JBOF likewise); `Limit` for a file of JBOF above 2 GiB that would be replaced; `Invalid` where both are the same place, or one is within the other; `ReadOnly` where nothing can be written.
 ///
 /// ```
 /// use sigbank::convert::copy::{CopyOptions, plan, run};
@@ -195,11 +220,16 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
     let hash = options.checksum || !update || to.capabilities().round_trip == 0;
     // Nothing else tells whether a file that changes in place is still the same.
     let compare = options.checksum || contents.layout == Layout::Jbof;
-    let look = |objects: &[Object], hash| look(&**from, &**to, objects, Care { hash, compare, update }, options.jobs());
-    let (shards, documents) = (look(&contents.objects, hash)?, look(documents, true)?);
+    let replace = options.update && contents.layout == Layout::Jbof;
+    let look = |objects: &[Object], hash| look(&**from, &**to, objects, Care { hash, compare, update, replace }, options.jobs());
+    let (shards, mut documents) = (look(&contents.objects, hash)?, look(documents, true)?);
     let skipped = shards.there.iter().chain(&documents.there).fold((0, 0), |all, size| (all.0 + 1, all.1 + size));
     if !update && skipped.0 == 0 {
         refuse_other_files(&**to)?;
+    }
+    let mut surplus = surplus(&contents, &**to, options)?;
+    if contents.layout == Layout::Jbof {
+        documents.missing.sort_by_key(|one| std::cmp::Reverse(jbof::rank(&one.object.path)));
     }
     let mut plan = CopyPlan {
         layout: contents.layout,
@@ -207,6 +237,7 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
         skipped,
         compared: shards.compared + documents.compared,
         update,
+        kept: std::mem::take(&mut surplus.kept),
         elsewhere: contents.elsewhere,
         root: root_digest(&contents)?,
         from: Arc::clone(from),
@@ -217,6 +248,7 @@ pub fn plan(from: &Arc<dyn Store>, to: &Arc<dyn Store>, options: &CopyOptions) -
         entrances,
         succession,
         all,
+        surplus,
         guard,
     };
     plan.todo = plan.steps();
@@ -238,14 +270,19 @@ pub fn destination(address: &str, options: &StorageOptions, layout: Option<Layou
 
 impl CopyPlan {
     fn steps(&self) -> Vec<CopyObject> {
-        let sized = |s: &Sized| CopyObject { path: s.object.path.clone(), bytes: s.size };
+        let sized = |s: &Sized| CopyObject { path: s.object.path.clone(), bytes: s.size, replaces: s.old.is_some() };
         let mut todo: Vec<CopyObject> = self.shards.iter().chain(&self.documents).map(sized).collect();
         if let Some(next) = &self.succession {
-            todo.extend(next.lists.iter().map(|list| CopyObject { path: list.path.clone(), bytes: list.size.unwrap_or(0) }));
+            let new = |list: &Object| CopyObject { path: list.path.clone(), bytes: list.size.unwrap_or(0), replaces: true };
+            todo.extend(next.lists.iter().map(new));
             let path = RelPath::parse(sedpack::ROOT).ok();
-            todo.extend(path.map(|path| CopyObject { path, bytes: next.root.len() as u64 }));
+            todo.extend(path.map(|path| CopyObject { path, bytes: next.root.len() as u64, replaces: true }));
         }
-        todo.extend(self.entrances.iter().map(|e| CopyObject { path: e.path.clone(), bytes: e.bytes.len() as u64 }));
+        todo.extend(self.entrances.iter().map(|e| CopyObject {
+            path: e.path.clone(),
+            bytes: e.bytes.len() as u64,
+            replaces: e.replaces.is_some(),
+        }));
         todo
     }
 }
@@ -259,7 +296,7 @@ impl CopyPlan {
 pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<CopyReport> {
     let CopyPlan { from, to, .. } = plan;
     let total = plan.bytes();
-    let transfer = Transfer { from: &**from, to: &**to };
+    let transfer = Transfer::new(&**from, &**to);
     let mut done =
         CopyReport { skipped: plan.skipped, verified: plan.compared, root: plan.root.clone(), ..CopyReport::default() };
     if !progress(0, total) {
@@ -267,8 +304,17 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
     }
     // What a killed copy left half written.
     let _ = to.sweep(Duration::from_secs(60));
-    for group in [&plan.shards, &plan.documents] {
-        let copy = |one: &Sized| Ok((transfer.copy(&one.object, one.size)?, one.size));
+    // Of JBOF, documents of items come behind those of arrays, which name files.
+    let items = plan.documents.partition_point(|one| plan.layout != Layout::Jbof || jbof::rank(&one.object.path) > 0);
+    let (documents, items) = plan.documents.split_at_checked(items).unwrap_or_default();
+    for group in [&*plan.shards, documents, items] {
+        let copy = |one: &Sized| {
+            let verified = match &one.old {
+                None => transfer.copy(&one.object, one.size),
+                Some(old) => transfer.put_over(&one.object, one.size, old),
+            };
+            Ok((verified?, one.size))
+        };
         each(group, plan.options.jobs(), copy, &mut |(verified, size): (bool, u64)| {
             done.objects += 1;
             done.bytes += size;
@@ -303,6 +349,12 @@ pub fn run(plan: &CopyPlan, progress: &mut dyn FnMut(u64, u64) -> bool) -> Resul
     if let Some(guard) = guard {
         guard.after(&**to, &plan.all)?;
     }
+    plan.surplus.delete(&**to, plan.options.jobs(), &mut || progress(total, total))?;
+    if !plan.surplus.removes.is_empty() && to.capabilities().flush {
+        to.flush(&plan.all)?;
+    }
+    done.removed = plan.surplus.removes.len() as u64;
+    done.replaced = plan.todo.iter().filter(|object| object.replaces).count() as u64;
     let rest = plan.todo.len().saturating_sub(plan.shards.len() + plan.documents.len());
     done.objects += rest as u64;
     done.bytes = total;
@@ -357,12 +409,14 @@ fn look(from: &dyn Store, to: &dyn Store, objects: &[Object], care: Care, jobs: 
                     .size
             }
         };
-        let is_there = match there(from, to, object, size, care) {
+        let found = match there(from, to, object, size, care) {
             // Deleted there while it was looked at.
-            Err(e) if e.code() == Code::NotFound && !exists(to, &object.path)? => false,
-            is_there => is_there?,
+            Err(e) if e.code() == Code::NotFound && !exists(to, &object.path)? => There::Nothing,
+            found => found?,
         };
-        Ok((Sized { object: object.clone(), size }, is_there))
+        let is_there = found == There::Same;
+        let old = if let There::Other(old) = found { Some(old) } else { None };
+        Ok((Sized { object: object.clone(), size, old }, is_there))
     };
     each(objects, jobs, one, &mut |(object, is_there): (Sized, bool)| {
         match is_there {

@@ -2,24 +2,33 @@
 
 use crate::error::{Code, Error, Result};
 use crate::layout::{Entrance, Object};
-use crate::store::{Expected, Store, StoreFile};
+use crate::store::{Expected, ObjectMeta, Store, StoreFile, Version};
+use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::checksum::{Algorithm, MultiHasher, digest_all};
 use std::io::{Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that are read and written at once.
 const CHUNK: usize = 1 << 20;
 /// Objects up to this size are written in one step.
 const SMALL: u64 = CHUNK as u64;
+/// Objects up to this size are replaced, which is one step, for which they are read into memory.
+const REPLACED: u64 = 2 << 30;
 
 /// From where to where.
 pub(super) struct Transfer<'a> {
     pub(super) from: &'a dyn Store,
     pub(super) to: &'a dyn Store,
+    /// Held while a large object is in memory.
+    large: Mutex<()>,
 }
 
-impl Transfer<'_> {
+impl<'a> Transfer<'a> {
+    pub(super) fn new(from: &'a dyn Store, to: &'a dyn Store) -> Self {
+        Self { from, to, large: Mutex::new(()) }
+    }
+
     /// The bytes of a document, as it is named.
     pub(super) fn read(&self, object: &Object) -> Result<Bytes> {
         if let Some(bytes) = &object.bytes {
@@ -44,11 +53,22 @@ impl Transfer<'_> {
             done => return done,
         };
         // Another copy was first, or the answer to our own attempt was lost.
-        match there(self.from, self.to, object, size, Care { hash: true, compare: true, update: false }) {
-            Ok(true) => Ok(!object.digests.is_empty()),
-            Ok(false) => Err(taken),
+        match there(self.from, self.to, object, size, Care { hash: true, compare: true, update: false, replace: false }) {
+            Ok(There::Same) => Ok(!object.digests.is_empty()),
+            Ok(_) => Err(taken),
             Err(e) => Err(e),
         }
+    }
+
+    /// Puts an object in the place of another of its name: of the one that was looked at, where the store can tell. Says whether a digest
+    /// was compared.
+    pub(super) fn put_over(&self, object: &Object, size: u64, old: &Old) -> Result<bool> {
+        // Each is in memory as a whole.
+        let _turn = (size > SMALL).then(|| self.large.lock().unwrap_or_else(PoisonError::into_inner));
+        let bytes = self.read(&Object { size: Some(size), ..object.clone() })?;
+        let version = old.version.as_ref().filter(|_| self.to.capabilities().compare_and_swap);
+        self.exchange(&object.path, &bytes, version.map_or(Expected::Any, Expected::Version))?;
+        Ok(!object.digests.is_empty())
     }
 
     fn put(&self, object: &Object, size: u64) -> Result<bool> {
@@ -76,15 +96,19 @@ impl Transfer<'_> {
         let catalog = entrance.path.as_str().starts_with("annotations/");
         let _held = if catalog { Some(crate::layout::signal_dataset::hold_catalog(self.to)?) } else { None };
         let expected = entrance.replaces.as_ref().map_or(Expected::Absent, Expected::Version);
-        let e = match self.to.replace(&entrance.path, &[&entrance.bytes], expected) {
+        self.exchange(&entrance.path, &entrance.bytes, expected)
+    }
+
+    fn exchange(&self, path: &RelPath, bytes: &Bytes, expected: Expected<'_>) -> Result<()> {
+        let e = match self.to.replace(path, &[bytes], expected) {
             Ok(_) => return Ok(()),
             Err(e) => e,
         };
-        match (e.code(), self.to.get(&entrance.path)) {
+        match (e.code(), self.to.get_at_most(path, bytes.len() as u64)) {
             // The answer was lost, or another copy was first.
-            (_, Ok(there)) if there == entrance.bytes => Ok(()),
+            (_, Ok(there)) if there == *bytes => Ok(()),
             (Code::Conflict | Code::AlreadyExists, _) => Err(Error::conflict("it was changed at the destination meanwhile")
-                .at(self.to.locate(&entrance.path))
+                .at(self.to.locate(path))
                 .remedy("run it again: it looks at what is there now")),
             _ => Err(e),
         }
@@ -125,6 +149,26 @@ pub(super) struct Care {
     pub(super) compare: bool,
     /// There is a dataset, which is brought forward.
     pub(super) update: bool,
+    /// What differs is replaced.
+    pub(super) replace: bool,
+}
+
+/// What is at a destination under an object's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum There {
+    /// Nothing.
+    Nothing,
+    /// The object.
+    Same,
+    /// Something else, which is to be replaced.
+    Other(Old),
+}
+
+/// What is replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Old {
+    /// Which version that is, where the store tells it for nothing.
+    version: Option<Version>,
 }
 
 impl Care {
@@ -135,25 +179,36 @@ impl Care {
 }
 
 /// Whether the object is at its destination, where it must be as long as it is named.
-pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64, care: Care) -> Result<bool> {
-    let Care { hash, compare, update } = care;
-    let other = |what: String| {
-        let remedy = match update {
+pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64, care: Care) -> Result<There> {
+    let Care { hash, compare, update, replace } = care;
+    let other = |what: &str, found: ObjectMeta| {
+        let location = to.locate(&object.path);
+        if replace && size <= REPLACED {
+            return Ok(There::Other(Old { version: found.version }));
+        }
+        if replace {
+            return Err(Error::limit(format!(
+                "it changed at the source; files above {REPLACED} bytes are not replaced, and it has {size}"
+            ))
+            .at(location)
+            .remedy("delete it at the destination, then run it again"));
+        }
+        let e = Error::already_exists(format!("{what}: this is not what the source has under this name"));
+        Err(e.at(location).remedy(match update {
             true => {
                 "nothing that is there is replaced: where the source is right, delete this object at the destination and run it again"
             }
             false => {
-                "if it is what is left of an older or damaged copy, delete it and run the copy again; else choose another place"
+                "if it is what is left of an older or damaged copy, delete it and run the copy again (of JBOF, sigbank sync replaces it); else choose another place"
             }
-        };
-        let e = Error::already_exists(format!("{what}: this is not what the source has under this name"));
-        e.at(to.locate(&object.path)).remedy(remedy)
+        }))
     };
-    match to.head(&object.path) {
-        Err(e) if e.code() == Code::NotFound => return Ok(false),
-        Err(e) => return Err(e),
-        Ok(found) if found.size != size => return Err(other(format!("it has {} bytes, {size} at the source", found.size))),
-        Ok(_) => {}
+    let found = match to.head(&object.path) {
+        Err(e) if e.code() == Code::NotFound => return Ok(There::Nothing),
+        found => found?,
+    };
+    if found.size != size {
+        return other(&format!("it has {} bytes, {size} at the source", found.size), found);
     }
     let digests_of = |store: &dyn Store, algorithms: &[Algorithm]| {
         let mut hasher = MultiHasher::new(algorithms);
@@ -169,7 +224,7 @@ pub(super) fn there(from: &dyn Store, to: &dyn Store, object: &Object, size: u64
         _ if compare => digests_of(to, &[Algorithm::Sha256])? == digests_of(from, &[Algorithm::Sha256])?,
         _ => true,
     };
-    if equal { Ok(true) } else { Err(other("its bytes are others".into())) }
+    if equal { Ok(There::Same) } else { other("its bytes are others", found) }
 }
 
 fn changed(object: &Object, from: &dyn Store) -> Error {

@@ -58,7 +58,7 @@ mod windows;
 mod write;
 
 pub(super) use contents::contents;
-pub use contents::{local_store, missing_entrances};
+pub use contents::{Beyond, begin_deletes, beyond, end_deletes, local_store, missing_entrances, rank};
 pub use dataset::{Creation, Dataset};
 pub(crate) use describe::each;
 pub use describe::{ArrayDescription, Problem};
