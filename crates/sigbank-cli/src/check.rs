@@ -5,7 +5,7 @@ use crate::{Failure, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
-use sigbank::layout::signal_dataset::{Commit, Which, uncommitted};
+use sigbank::layout::signal_dataset::{Uncommitted, Which, uncommitted};
 use sigbank::layout::{Layout, Source, detect, jbof, sedpack, signal_dataset};
 use sigbank::store::{connect, local_path};
 use sigbank::{Code, Error};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     // Without a version, all of them are meant.
     let mut others = 0u64;
     if let Some(dataset) = args.version.all_of(&args.dataset, source.layout())? {
-        for version in dataset.versions()?.iter().filter(|version| version.number > 0) {
+        for version in dataset.versions_without_gap()?.iter().filter(|version| version.number > 0) {
             let bar = self::bar();
             let further = dataset.version(&Which::Number(version.number))?.source()?.verify(&mut counted(&bar));
             bar.finish_and_clear();
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         None => Vec::new(),
     };
     // What was published, and is hidden now.
-    let ok = !lost.iter().any(|what| what.commit == Commit::Deleted);
+    let ok = !lost.iter().any(Uncommitted::can_be_put_back);
     let root = verified.root.map_or_else(|| source.root_digest(), Ok)?;
     if args.json {
         writeln!(

@@ -4,7 +4,7 @@ use crate::check::{Args, confirmed, dry_run};
 use crate::{Failure, text};
 use serde_json::{Value, json};
 use sigbank::Error;
-use sigbank::layout::signal_dataset::{Commit, Options, Uncommitted, restore, uncommitted};
+use sigbank::layout::signal_dataset::{Commit, Dataset, Options, Uncommitted, restore, uncommitted};
 use sigbank::store::Store;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -13,8 +13,10 @@ use std::sync::Arc;
 pub(crate) fn print(found: &[Uncommitted], dataset: &str, out: &mut dyn Write) -> io::Result<()> {
     for what in found {
         let todo = match what.commit {
-            Commit::Deleted => format!("put it back: sigbank check {dataset} --repair"),
-            Commit::Replaced => "publish it again under another name, or give it up: sigbank gc --uncommitted".into(),
+            _ if what.can_be_put_back() => format!("put it back: sigbank check {dataset} --repair"),
+            Commit::Deleted | Commit::Damaged | Commit::Replaced => {
+                "publish it again under another name, or give it up: sigbank gc --uncommitted".into()
+            }
             Commit::Unknown => {
                 "publish it again as it was, which uses what is there, or give it up: sigbank gc --uncommitted".into()
             }
@@ -29,6 +31,7 @@ pub(crate) fn as_json(found: &[Uncommitted]) -> Value {
         let version = what.version.as_ref().map(|(number, name)| json!({"number": number, "name": name}));
         let commit = match what.commit {
             Commit::Deleted => "deleted",
+            Commit::Damaged => "damaged",
             Commit::Replaced => "replaced",
             Commit::Unknown => "unknown",
         };
@@ -42,7 +45,7 @@ pub(crate) fn as_json(found: &[Uncommitted]) -> Value {
 pub(crate) fn repair(args: &Args, store: &Arc<dyn Store>, out: &mut dyn Write) -> Result<(), Failure> {
     let options = Options::default();
     let found = uncommitted(store, &options)?;
-    let deleted: Vec<&Uncommitted> = found.iter().filter(|what| what.commit == Commit::Deleted).collect();
+    let deleted: Vec<&Uncommitted> = found.iter().filter(|what| what.can_be_put_back()).collect();
     if !args.json {
         print(&found, &args.dataset, out)?;
         out.flush()?;
@@ -50,6 +53,15 @@ pub(crate) fn repair(args: &Args, store: &Arc<dyn Store>, out: &mut dyn Write) -
     let sure = !args.dry_run && !deleted.is_empty() && (args.yes || ask(args, deleted.len())?);
     if sure {
         deleted.iter().try_for_each(|what| restore(store, what, &options))?;
+    }
+    // What cannot be put back is not whole for that.
+    if sure || deleted.is_empty() {
+        Dataset::open_store(Arc::clone(store), options)?.versions_without_gap().map_err(|e| {
+            e.remedy(
+                "there is no whole copy of it beside its snapshot: restore it from a copy of the dataset (sigbank sync from it does), or \
+                 delete the later ones where they are to be given up",
+            )
+        })?;
     }
     let ok = sure || deleted.is_empty();
     let told = text::some(deleted.len() as u64, "commit");

@@ -167,3 +167,33 @@ fn lost_commits_are_told_kept_and_put_back() {
     assert!(said.code == 0 && said.out.contains("deleted 5 objects"), "{}", said.out);
     assert_eq!(bench.run(&["check", "out"]).code, 0);
 }
+
+/// A copy holds what a repair needs; a gap that no copy closes is not passed over.
+#[test]
+fn copies_are_repaired_too_and_gaps_are_not_ok() {
+    let bench = bench();
+    bench.write("more/c.wav", wav(&samples(3, 400), 1, 1000));
+    for name in ["june", "july"] {
+        assert_eq!(bench.run(&["publish", "in/more", "out", "--as-version", name]).code, 0);
+    }
+    assert_eq!(bench.run(&["cp", "out", "copy"]).code, 0);
+    let document = bench.path("copy/sigbank/versions/00000001.json");
+    let text = std::fs::read(&document).unwrap();
+    for damage in [None, Some("{}"), Some("")] {
+        match damage {
+            None => std::fs::remove_file(&document).unwrap(),
+            Some(damage) => std::fs::write(&document, damage).unwrap(),
+        }
+        let said = bench.run(&["check", "copy"]);
+        said.refused(&["copy/sigbank/versions/00000001.json", "sigbank check --repair"]);
+        let said = bench.run(&["check", "copy", "--repair", "--yes"]);
+        assert!(said.code == 0 && said.out.contains("put back 1 commit"), "{} {}", said.out, said.err);
+        assert_eq!(std::fs::read(&document).unwrap(), text);
+        assert_eq!(bench.run(&["check", "copy"]).code, 0);
+    }
+    std::fs::remove_file(&document).unwrap();
+    for entry in std::fs::read_dir(bench.path("copy/snapshots")).unwrap() {
+        let _ = std::fs::remove_file(entry.unwrap().path().join("version.json"));
+    }
+    bench.run(&["check", "copy", "--repair", "--yes"]).refused(&["version 1 before it is missing", "no whole copy", "sync"]);
+}

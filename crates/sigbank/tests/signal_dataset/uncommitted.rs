@@ -139,7 +139,9 @@ fn a_catalogs_pointer_that_was_deleted_is_put_back() {
     // The first set's publication may have been killed.
     let lost = found(&store);
     assert_eq!((lost.len(), lost[0].commit, lost[0].sets.clone()), (1, Commit::Unknown, vec!["one".to_owned()]));
-    replace(&*store, POINTER, &pointer);
+    // To finish it does no harm.
+    restore(&store, &lost[0], &options()).unwrap();
+    assert_eq!(*store.get(&path(POINTER)).unwrap(), *pointer);
     annotate(&dataset, "two");
     let pointer = delete(&*store, POINTER);
     clock.backdate(DAY);
@@ -154,4 +156,115 @@ fn a_catalogs_pointer_that_was_deleted_is_put_back() {
     assert_eq!(*store.get(&path(POINTER)).unwrap(), *pointer);
     assert_eq!(dataset.annotations().unwrap().names().collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(found(&store), []);
+}
+
+#[test]
+fn no_version_takes_a_number_with_another_ones_annotations() {
+    let (clock, store) = clocked(0);
+    dataset(&store, 4, 2, &options());
+    annotate(&append(&store, "more", 4..6), "labels");
+    delete(&*store, &document(1));
+    let before = names(&*store);
+    let shard = write_shard(&*store, records(6..7), "other", 0, &options()).unwrap();
+    let what = VersionPublication { base: Some(Which::Latest), ..VersionPublication::new("other") };
+    let publish = || publish_version(&store, std::slice::from_ref(&shard), &what, &options());
+    let refused = publish().unwrap_err();
+    assert_eq!(refused.code(), Code::Conflict);
+    let told = refused.to_string();
+    assert!(told.contains("sigbank/versions/00000001/annotations/catalog.json"), "{told}");
+    let remedy = refused.remedy_text().unwrap();
+    assert!(remedy.contains("check --repair") && remedy.contains("gc --uncommitted"), "{remedy}");
+    assert_eq!(names(&*store).len(), before.len() + 2, "the shard alone is new");
+    // The same again is that version, and the annotations are its own.
+    assert_eq!(append(&store, "more", 4..6).annotations().unwrap().names().collect::<Vec<_>>(), ["labels"]);
+
+    // Given up, its annotations are too, and the number is free.
+    delete(&*store, &document(1));
+    clock.backdate(DAY);
+    let kept = gc(&store, &GcOptions::new(HOUR)).unwrap();
+    let catalog = |garbage: &sigbank::layout::signal_dataset::Garbage| {
+        garbage.orphans.iter().find(|orphan| orphan.kind == OrphanKind::AnnotationCatalog).map(|orphan| orphan.kept)
+    };
+    assert_eq!(catalog(&kept), Some(Some(Kept::Uncommitted)));
+    let given_up = gc(&store, &GcOptions { uncommitted: true, ..GcOptions::new(HOUR) }).unwrap();
+    assert_eq!(catalog(&given_up), Some(None));
+    given_up.delete(&store).unwrap();
+    assert!(names(&*store).iter().all(|name| !name.starts_with("sigbank/versions")), "{:?}", names(&*store));
+    let shard = write_shard(&*store, records(6..7), "other", 0, &options()).unwrap();
+    let version = publish_version(&store, &[shard], &what, &options()).unwrap();
+    assert_eq!((version.version_number(), version.len(), version.annotations().unwrap().names().count()), (1, 5, 0));
+    assert_eq!(version.verify(&mut |_, _| true).unwrap().records, 5);
+    // Those of a version that is there are live.
+    let rows = (0..5).map(|i| Ok(AnnotationRow::new(format!("r{}", if i == 4 { 6 } else { i }), i, AnnotationStatus::Success)));
+    publish_annotations(&version, "labels", rows, &AnnotationOptions::default()).unwrap();
+    assert_eq!(gc(&store, &GcOptions { uncommitted: true, ..GcOptions::new(HOUR) }).unwrap().orphans, []);
+}
+
+#[test]
+fn a_versions_document_that_is_damaged_is_put_back() {
+    let store = memory();
+    dataset(&store, 4, 2, &options());
+    append(&store, "more", 4..6);
+    append(&store, "most", 6..9);
+    let whole = store.get(&path(&document(1))).unwrap();
+    for damage in [&b"{}"[..], b"", &whole[..40]] {
+        replace(&*store, &document(1), damage);
+        let told = open(&store, "1").unwrap_err();
+        assert_eq!(told.code(), Code::Corrupt);
+        assert!(told.to_string().contains(&document(1)) && told.remedy_text().unwrap().contains("check --repair"), "{told}");
+        let lost = found(&store);
+        assert_eq!((lost.len(), lost[0].commit, lost[0].version.clone()), (1, Commit::Damaged, Some((1, "more".into()))));
+        assert!(lost[0].to_string().ends_with("but its document sigbank/versions/00000001.json is damaged"), "{}", lost[0]);
+        restore(&store, &lost[0], &options()).unwrap();
+        assert_eq!(store.get(&path(&document(1))).unwrap(), whole);
+        assert_eq!(restore(&store, &lost[0], &options()).unwrap_err().code(), Code::AlreadyExists);
+        assert_eq!((found(&store), open(&store, "latest").unwrap().len()), (vec![], 9));
+    }
+}
+
+#[test]
+fn a_new_set_does_not_hide_those_whose_pointer_was_deleted() {
+    const POINTER: &str = "annotations/catalog.json";
+    let store = memory();
+    let first = dataset(&store, 4, 2, &options());
+    for dataset in [first, append(&store, "more", 4..6)] {
+        let home = if dataset.version_number() == 0 { "" } else { "sigbank/versions/00000001/" };
+        let pointer = format!("{home}{POINTER}");
+        annotate(&dataset, "one");
+        annotate(&dataset, "two");
+        delete(&*store, &pointer);
+        annotate(&dataset, "three");
+        assert_eq!(dataset.annotations().unwrap().names().collect::<Vec<_>>(), ["one", "three", "two"]);
+        assert_eq!(found(&store), []);
+        // The same set again is that one; another of its name is refused, and nothing is hidden.
+        delete(&*store, &pointer);
+        annotate(&dataset, "one");
+        assert_eq!(dataset.annotations().unwrap().names().count(), 3);
+        delete(&*store, &pointer);
+        let rows = (0..dataset.len()).map(|i| Ok(AnnotationRow::new(format!("r{i}"), i, AnnotationStatus::Failed)));
+        let other = AnnotationOptions { publication_id: Some("other".into()), ..AnnotationOptions::default() };
+        let refused = publish_annotations(&dataset, "two", rows, &other).unwrap_err();
+        assert_eq!(refused.code(), Code::AlreadyExists);
+        assert!(refused.remedy_text().unwrap().contains("check --repair"), "{refused}");
+        let lost = found(&store);
+        assert_eq!((lost.len(), lost[0].sets.len()), (1, 3));
+        restore(&store, &lost[0], &options()).unwrap();
+        assert_eq!(dataset.annotations().unwrap().names().count(), 3);
+    }
+}
+
+#[test]
+fn a_copy_can_be_repaired() {
+    let store = memory();
+    dataset(&store, 4, 2, &options());
+    let snapshot = append(&store, "more", 4..6).snapshot().snapshot_id.clone();
+    let copy = format!("snapshots/{snapshot}/version.json");
+    // Also of a dataset that has none itself.
+    for _ in 0..2 {
+        let contents = sigbank::layout::contents(&store).unwrap();
+        let named = contents.objects.iter().find(|object| object.path.as_str() == copy).unwrap();
+        let bytes = store.get(&path(&document(1))).unwrap();
+        assert_eq!((named.size, named.bytes.as_ref()), (Some(bytes.len() as u64), Some(&bytes)));
+        let _ = store.delete(&path(&copy));
+    }
 }

@@ -4,6 +4,7 @@
 //! swapping, so that sets which are published at once do not lose each other. A set covers every record of the snapshot, and a name is
 //! given once.
 
+mod adopt;
 mod ahead;
 mod documents;
 mod publish;
@@ -12,6 +13,7 @@ mod reach;
 pub(super) use publish::reference_lock;
 pub(super) use reach::{
     current_revision, home_of_revision, is_identifier, named_sets, objects_of, pointed_to, pointer_to, references_of, sets_of,
+    sources_of,
 };
 
 pub use publish::{AnnotationOptions, publish_annotation_shards, publish_annotations, write_annotation_shard};
@@ -50,6 +52,9 @@ pub(super) fn catalog_path(number: u64) -> Result<RelPath> {
 pub(super) fn is_catalog(path: &RelPath) -> bool {
     path.as_str() == CATALOG || path.as_str().ends_with(&format!("/{CATALOG}"))
 }
+
+const OF_ANOTHER: &str = "they are of a version that had this number and was lost: delete the annotations/catalog.json of this version, \
+     and sigbank gc takes what it named";
 
 /// The field of a row that has none.
 const EMPTY: &str = "__empty__";
@@ -294,7 +299,11 @@ impl AnnotationSet {
             ];
             for (what, found, expected) in agrees {
                 if found != expected {
-                    return Err(Error::corrupt(format!("its {what} is '{found}', where '{expected}' is expected")));
+                    let e = Error::corrupt(format!("its {what} is '{found}', where '{expected}' is expected"));
+                    return Err(match (what, dataset.version_number()) {
+                        ("source_snapshot_id", 1..) => e.remedy(OF_ANOTHER),
+                        _ => e,
+                    });
                 }
             }
             if root.record_count != dataset.len() {

@@ -1,8 +1,10 @@
 //! All that root, further versions and annotations lead to, and the same at another place, brought forward.
 
 use super::dataset::Dataset;
+use super::digest::Digest;
 use super::documents::{Page, Place, Reference, Root, Snapshot};
 use super::objects::{Objects, document};
+use super::uncommitted::copy_path;
 use super::versions::{self, Version, ahead, no_gap};
 use super::{Options, ROOT, annotations};
 use crate::error::{Code, Error, Result};
@@ -49,6 +51,16 @@ impl Walk<'_> {
         let bytes = self.objects.document(reference, self.limits)?;
         self.all.document(path.clone(), &bytes, digests(reference));
         Ok(Some(bytes))
+    }
+
+    /// The copy of a version's document beside its snapshot, by which a repair puts that back: made anew where there is none.
+    fn copy_of_version(&mut self, version: &Version, bytes: &Bytes) -> Result<()> {
+        if let Place::Inside(snapshot) = &version.snapshot.path {
+            let path = copy_path(snapshot.as_str())?;
+            let digests = vec![(Algorithm::Sha256, Digest::of(bytes).to_string())];
+            self.all.objects.push(Object { path, size: Some(bytes.len() as u64), digests, bytes: Some(bytes.clone()) });
+        }
+        Ok(())
     }
 
     fn snapshot(&mut self, reference: &Reference) -> Result<()> {
@@ -111,7 +123,9 @@ pub(in crate::layout) fn contents(store: &Arc<dyn Store>, options: Options) -> R
     for (number, version) in all_versions.iter().enumerate().skip(1) {
         walk.snapshot(&version.snapshot)?;
         let path = version_path(number)?;
-        walk.all.entrance(path.as_str(), document(&**store, &path, &options.control)?)?;
+        let bytes = document(&**store, &path, &options.control)?;
+        walk.copy_of_version(version, &bytes)?;
+        walk.all.entrance(path.as_str(), bytes)?;
         walk.annotations(version.number)?;
     }
     walk.annotations(0)?;

@@ -273,7 +273,8 @@ pub fn gc(store: &Arc<dyn Store>, options: &GcOptions) -> Result<Garbage> {
                 Some(age) if age < options.older_than => Some(Kept::Young),
                 _ if in_use.contains(&group) => Some(Kept::InUse),
                 _ if !published && !options.unpublished => Some(Kept::Unpublished),
-                _ if !options.uncommitted && whole.contains(&path) => Some(Kept::Uncommitted),
+                // Given up, it goes with its annotations.
+                _ if whole.contains(&path) => (!options.uncommitted).then_some(Kept::Uncommitted),
                 _ if !options.old_annotations && old.contains(&group) => Some(Kept::OldAnnotations),
                 _ => None,
             };

@@ -10,7 +10,7 @@ use super::objects::{Objects, create, document};
 use super::versions::{self, Version};
 use super::{Options, annotations};
 use crate::error::{Code, Error, Result};
-use crate::store::{Store, exists};
+use crate::store::{Expected, Store, exists};
 use crate::uri::RelPath;
 use sigbank_format::model::json::Limits;
 use std::collections::{BTreeMap, HashSet};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub enum Commit {
     /// It was made, and deleted since: [`restore`] puts it back.
     Deleted,
+    /// It was made, and its document is damaged: [`restore`] puts it back.
+    Damaged,
     /// It was made and deleted, and another one has its place now.
     Replaced,
     /// It was never made, or deleted.
@@ -57,12 +59,28 @@ impl fmt::Display for Uncommitted {
         match self.commit {
             Commit::Deleted if self.version.is_some() => write!(f, ", but its document {belongs} was deleted"),
             Commit::Deleted => write!(f, ": {belongs} was deleted"),
+            Commit::Damaged => write!(f, ", but its document {belongs} is damaged"),
             Commit::Replaced => write!(f, ", but its document was deleted, and {belongs} is another version's now"),
             Commit::Unknown if self.sets.is_empty() => {
                 f.write_str(": its publication was killed before the commit or met another, or its document was deleted")
             }
             Commit::Unknown => write!(f, ": its publication was killed before the commit, or {belongs} was deleted"),
         }
+    }
+}
+
+impl Uncommitted {
+    /// Whether [`restore`] can put the commit back. Of annotations it can always: to finish a publication that was killed does no harm.
+    ///
+    /// ```
+    /// use sigbank::layout::signal_dataset::{Commit, Uncommitted};
+    /// let document = "snapshots/a/snapshot.json".parse()?;
+    /// let what = Uncommitted { document, belongs: None, commit: Commit::Unknown, version: None, records: 3, sets: vec![] };
+    /// assert!(!what.can_be_put_back());
+    /// # Ok::<(), sigbank::Error>(())
+    /// ```
+    pub fn can_be_put_back(&self) -> bool {
+        matches!(self.commit, Commit::Deleted | Commit::Damaged) || !self.sets.is_empty()
     }
 }
 
@@ -106,15 +124,17 @@ pub(super) fn same_copy(dataset: &Dataset) -> Result<u64> {
 pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Uncommitted>> {
     let objects = Objects::reaching(Arc::clone(store), options.elsewhere.clone());
     let limits = &options.control;
-    let listed = |folder: &str| names(&**store, folder);
+    let listed = |folder: &str| list_names(&**store, folder);
     let (snapshots, documents) = match (listed("snapshots"), listed("sigbank/versions")) {
         (Err(e), _) | (_, Err(e)) if e.code() == Code::Unsupported => return Ok(Vec::new()),
         (snapshots, documents) => (snapshots?, documents?),
     };
     let mut named: HashSet<String> = HashSet::new();
+    let mut homes: BTreeMap<u64, String> = BTreeMap::new();
     if let Ok(bytes) = document(&**store, &RelPath::parse(super::ROOT)?, limits)
         && let Ok(root) = super::Root::parse(&bytes, limits)
     {
+        homes.insert(0, root.snapshot.path.as_str().to_owned());
         named.insert(root.snapshot.path.as_str().to_owned());
     }
     let mut called = HashSet::new();
@@ -125,6 +145,7 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
         } else if let Some(number) = versions::number(path).filter(|_| path.components().count() == 3)
             && let Ok(version) = document(&**store, path, limits).and_then(|bytes| Version::parse(&bytes, limits, number))
         {
+            homes.insert(number, version.snapshot.path.as_str().to_owned());
             named.insert(version.snapshot.path.as_str().to_owned());
             called.insert(version.name);
         }
@@ -137,8 +158,14 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
         }
     }
     for (number, revisions) in revisions {
-        if !exists(&**store, &annotations::catalog_path(number)?)? {
-            found.extend(whole_annotations(&objects, limits, number, &revisions, &there)?.map(|(what, _)| what));
+        if exists(&**store, &annotations::catalog_path(number)?)? {
+            continue;
+        }
+        let Some((what, _)) = whole_annotations(&objects, limits, number, &revisions, &there)? else { continue };
+        // Those of a lost version are not those of another that has its number.
+        let id = homes.get(&number).and_then(|path| path.split('/').nth(1));
+        if id.is_none() || annotations::sources_of(&objects, &what.document, limits)?.iter().all(|of| Some(of.as_str()) == id) {
+            found.push(what);
         }
     }
     // A version is put back behind the one before it.
@@ -151,7 +178,7 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
 /// # Errors
 /// `Invalid` for what has no commit to put back; `AlreadyExists` where its place is taken, `Conflict` where the version before it is missing or another.
 pub fn restore(store: &Arc<dyn Store>, what: &Uncommitted, options: &Options) -> Result<()> {
-    let Some(place) = what.belongs.as_ref().filter(|_| what.commit == Commit::Deleted) else {
+    let Some(place) = what.belongs.as_ref().filter(|_| what.can_be_put_back()) else {
         return Err(Error::invalid(format!("{what}; it cannot be told what its commit was")).at(store.locate(&what.document)));
     };
     let limits = &options.control;
@@ -169,7 +196,19 @@ pub fn restore(store: &Arc<dyn Store>, what: &Uncommitted, options: &Options) ->
         .at(store.locate(place))
         .remedy("restore that one first"));
     }
-    create(&**store, place, &bytes).map(|_| ())
+    if what.commit != Commit::Damaged {
+        return create(&**store, place, &bytes).map(|_| ());
+    }
+    let (there, seen) = store.get_versioned(place)?;
+    if readable(&there, limits, number) {
+        return Err(Error::already_exists("it is a version's document now").at(store.locate(place)));
+    }
+    store.replace(place, &[&bytes], Expected::Version(&seen)).map(|_| ())
+}
+
+/// Whether a document is that of the version of a number.
+fn readable(bytes: &[u8], limits: &Limits, number: u64) -> bool {
+    Version::parse(bytes, limits, number).is_ok()
 }
 
 /// Whether the version before a version is the one that it followed.
@@ -187,7 +226,8 @@ fn follows(store: &dyn Store, version: &Version, limits: &Limits) -> Result<bool
     Ok(found == Some(parent.digest))
 }
 
-fn names(store: &dyn Store, folder: &str) -> Result<Vec<RelPath>> {
+/// The names below a folder; none where it is not there.
+pub(super) fn list_names(store: &dyn Store, folder: &str) -> Result<Vec<RelPath>> {
     let folder = RelPath::parse(folder)?;
     match store.list(Some(&folder)) {
         Err(e) if e.code() == Code::NotFound => Ok(Vec::new()),
@@ -240,7 +280,13 @@ pub(super) fn whole_snapshot(
     if let Some(version) = copied {
         all.push(copy);
         let belongs = versions::path(version.number)?;
-        what.commit = if exists(store, &belongs)? { Commit::Replaced } else { Commit::Deleted };
+        what.commit = match document(store, &belongs, limits) {
+            Ok(bytes) if readable(&bytes, limits, version.number) => Commit::Replaced,
+            Ok(_) => Commit::Damaged,
+            Err(e) if e.code() == Code::NotFound => Commit::Deleted,
+            Err(e) if e.code() == Code::Limit => Commit::Damaged,
+            Err(e) => return Err(e),
+        };
         what.belongs = Some(belongs);
         what.version = Some((version.number, version.name));
     }

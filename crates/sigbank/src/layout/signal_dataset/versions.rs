@@ -280,7 +280,19 @@ impl Dataset {
                 .remedy("see which there are: sigbank snapshots"),
             _ => e,
         })?;
-        Version::parse(&bytes, limits, number).map_err(|e| e.at(store.locate(&path)))
+        Version::parse(&bytes, limits, number).map_err(|e| {
+            e.at(store.locate(&path)).remedy("it is damaged: sigbank check --repair puts the copy beside its snapshot in its place; else restore it from a copy of the dataset")
+        })
+    }
+
+    /// All versions, as [`Dataset::versions`], and also a look behind the last number: whether one is there that a gap hides.
+    ///
+    /// # Errors
+    /// `Corrupt` for a gap, and those of [`Dataset::versions`].
+    pub fn versions_without_gap(&self) -> Result<Vec<Version>> {
+        let all = self.versions()?;
+        no_gap(&**self.store(), all.last().map_or(0, |version| version.number))?;
+        Ok(all)
     }
 
     /// Looks at about twice the logarithm of the number.

@@ -8,6 +8,7 @@ use super::super::objects::{Objects, collision, create, document, gone, jitter};
 use super::super::spool::Spool;
 use super::super::verify;
 use super::super::{Options, container};
+use super::adopt::adopt;
 use super::documents::{Pointer, SetRef, SetRoot, SetShard};
 use super::{AnnotationRow, AnnotationSet, AnnotationShard, catalog, catalog_path, home, identifier, inside, same_record};
 use crate::error::{Code, Error, Result};
@@ -448,10 +449,13 @@ fn swing(dataset: &Dataset, name: &str, set: &SetRef, retries: u32, (mut guard, 
     let _held = if number == 0 { reference_lock(store)? } else { None };
     for attempt in 0..=retries {
         let (version, _, mut revision) = catalog(dataset)?;
+        if version.is_none() {
+            adopt(dataset, &mut revision, name, set)?;
+        }
         match revision.sets.get(name) {
-            Some(there) if there == set => return flush(dataset, &[pointer]),
-            Some(_) => return Err(has_set(dataset, name)),
-            None => revision.sets.insert(name.into(), set.clone()),
+            Some(there) if there == set && version.is_some() => return flush(dataset, &[pointer]),
+            Some(there) if there != set => return Err(has_set(dataset, name)),
+            _ => revision.sets.insert(name.into(), set.clone()),
         };
         let bytes = revision.to_bytes();
         let path = RelPath::parse(&format!("{}annotations/catalogs/{}.json", home(number), Digest::of(&bytes)))?;

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::model::json::Limits;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a name may be a set's or a publication's.
 pub(in super::super) fn is_identifier(name: &str) -> bool {
@@ -64,13 +64,21 @@ pub(in super::super) fn objects_of(objects: &Objects, set: &Reference, limits: &
     Ok(inside.collect())
 }
 
+/// The snapshots that the sets of a revision are of.
+pub(in super::super) fn sources_of(objects: &Objects, revision: &RelPath, limits: &Limits) -> Result<BTreeSet<String>> {
+    let sets = sets_of(&*objects.store, revision, limits)?;
+    sets.iter().map(|set| Ok(root_of(objects, set, limits)?.source_snapshot_id)).collect()
+}
+
 /// How a set names its objects.
 pub(in super::super) fn references_of(objects: &Objects, set: &Reference, limits: &Limits) -> Result<Vec<Reference>> {
+    Ok(root_of(objects, set, limits)?.shards.into_iter().map(|shard| shard.object).collect())
+}
+
+fn root_of(objects: &Objects, set: &Reference, limits: &Limits) -> Result<SetRoot> {
     let bytes = objects.document(set, limits)?;
-    let root = SetRoot::parse(&bytes, limits)
-        .and_then(|root| root.verify(&bytes))
-        .map_err(|e| Error::from(e).at(objects.locate(&set.path)))?;
-    Ok(root.shards.into_iter().map(|shard| shard.object).collect())
+    let root = SetRoot::parse(&bytes, limits).and_then(|root| root.verify(&bytes));
+    root.map_err(|e| Error::from(e).at(objects.locate(&set.path)))
 }
 
 /// The object that a worker's pointer names.

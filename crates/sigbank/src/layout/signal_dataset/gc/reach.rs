@@ -74,7 +74,10 @@ impl<'a> Reach<'a> {
     /// What the current revision of a version's annotation catalog leads to; none where there is no catalog.
     pub(super) fn annotations(&mut self, number: u64, mark: &mut Mark<'_>) -> Result<()> {
         match annotations::current_revision(&*self.objects.store, number, self.limits)? {
-            Some(revision) => self.revision(&revision, true, mark),
+            Some(revision) => {
+                mark(annotations::catalog_path(number)?, false);
+                self.revision(&revision, true, mark)
+            }
             None => Ok(()),
         }
     }

@@ -8,6 +8,8 @@ use crate::uri::RelPath;
 pub enum OrphanKind {
     /// What an interrupted run of this left of its look at the storage's clock.
     Probe,
+    /// The pointer to the annotation catalog of a version that is not there.
+    AnnotationCatalog,
     /// A revision of the annotation catalog.
     AnnotationRevision,
     /// The root of an annotation set.
@@ -35,6 +37,7 @@ impl OrphanKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Probe => "clock probe",
+            Self::AnnotationCatalog => "pointer to an annotation catalog",
             Self::AnnotationRevision => "annotation catalog",
             Self::AnnotationRoot => "annotation set",
             Self::AnnotationPointer => "annotation pointer",
@@ -47,14 +50,14 @@ impl OrphanKind {
     }
     /// Whether it is part of annotations.
     pub fn is_annotation(self) -> bool {
-        (Self::AnnotationRevision..=Self::AnnotationShard).contains(&self)
+        (Self::AnnotationCatalog..=Self::AnnotationShard).contains(&self)
     }
 }
 
 /// What a name is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// `root.json`, the catalog's pointer and its lock: never garbage.
+    /// `root.json`, its catalog's pointer and the lock of that: never garbage.
     Entrance,
     /// A further version: live, and so is what it names.
     Version,
@@ -70,7 +73,9 @@ pub(in super::super) const PROBE: &str = "sigbank-gc-";
 pub(super) fn shape(path: &RelPath) -> Shape {
     use OrphanKind::*;
     let all: Vec<&str> = path.components().collect();
-    let kind = match at_home(&all) {
+    let inner = at_home(&all);
+    let kind = match inner {
+        ["annotations", "catalog.json"] if inner.len() < all.len() => AnnotationCatalog,
         ["root.json"] | ["sigbank", "gc.json"] | ["annotations", "catalog.json" | ".catalog.json.lock"] => {
             return Shape::Entrance;
         }
@@ -106,7 +111,7 @@ pub(in crate::layout) fn is_made_name(path: &RelPath) -> bool {
 pub(super) fn group(path: &RelPath, kind: OrphanKind) -> String {
     use OrphanKind::*;
     match kind {
-        Probe | AnnotationRevision => path.to_string(),
+        Probe | AnnotationCatalog | AnnotationRevision => path.to_string(),
         AnnotationRoot | AnnotationPointer | AnnotationShard => {
             publication(path).map_or_else(|| path.to_string(), |p| p.to_string())
         }
@@ -170,6 +175,7 @@ mod tests {
             (".sigbank/probe/00112233445566778899aabbccddeeff", OrphanKind::Probe),
             (".sigbank/turn", OrphanKind::Probe),
             ("annotations/catalogs/HEX.json", OrphanKind::AnnotationRevision),
+            ("sigbank/versions/00000001/annotations/catalog.json", OrphanKind::AnnotationCatalog),
             ("annotations/sets/a.b/p-1/root.json", OrphanKind::AnnotationRoot),
             ("annotations/sets/a/p/shards/ab/HEX.json", OrphanKind::AnnotationPointer),
             ("annotations/sets/a/p/objects/ab/HEX.arrayrecord", OrphanKind::AnnotationShard),

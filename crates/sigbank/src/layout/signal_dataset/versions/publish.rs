@@ -7,7 +7,7 @@ use super::super::guard::Guard;
 use super::super::objects::{Objects, collision, document, jitter};
 use super::super::publish::{LONGEST_NAME, WrittenSnapshot, checked, choose, create_last, of, write_snapshot};
 use super::super::uncommitted::keep_copy;
-use super::super::{Options, PublishedShard};
+use super::super::{Options, PublishedShard, annotations};
 use super::{Version, Which, document::utc, no_gap, path};
 use crate::error::{Code, Error, Result};
 use crate::store::Store;
@@ -125,10 +125,11 @@ pub fn publish_version(
         }
         let base = publication.base.as_ref().map(|which| resolve(&first, &versions, which)).transpose()?;
         let content = Content::new(&first, base, &added, publication, options)?;
+        let number = newest.number.checked_add(1).ok_or_else(|| Error::limit("more versions than 64 bits count"))?;
+        own_place(&objects, number, &content.snapshot_id, options)?;
         let guard = guard.take().map_or_else(|| Guard::new(&**store), Ok)?;
         let written = content.write(&**store, options)?;
         written.renew(&**store)?;
-        let number = newest.number.checked_add(1).ok_or_else(|| Error::limit("more versions than 64 bits count"))?;
         let metadata = publication.metadata.clone().unwrap_or_else(|| base.unwrap_or(newest).metadata.clone());
         let (version, bytes) = named(&written, publication, number, newest, base, metadata);
         match create_last(&**store, &path(number)?, &bytes, &written.flush, options, guard) {
@@ -189,6 +190,29 @@ fn check(publication: &VersionPublication) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a number below which annotations of another snapshot lie, those of a version that was lost: they would be taken for its own.
+fn own_place(objects: &Objects, number: u64, snapshot_id: &str, options: &Options) -> Result<()> {
+    let (store, limits) = (&*objects.store, &options.control);
+    let of = match annotations::current_revision(store, number, limits) {
+        Ok(None) => return Ok(()),
+        Ok(Some(revision)) => annotations::sources_of(objects, &revision, limits),
+        Err(e) => Err(e),
+    };
+    match of {
+        Ok(of) if of.iter().all(|id| id == snapshot_id) => return Ok(()),
+        Err(e) if !matches!(e.code(), Code::Corrupt | Code::NotFound) => return Err(e),
+        _ => {}
+    }
+    Err(Error::conflict(format!(
+        "this would be version {number}, and the annotations of another that had this number are there: it was lost"
+    ))
+    .at(store.locate(&annotations::catalog_path(number)?))
+    .remedy(
+        "put that one back: sigbank check --repair, or sigbank sync from a copy; or give it up with its annotations: sigbank gc \
+             --uncommitted --older-than 0s --delete",
+    ))
 }
 
 fn resolve<'a>(first: &Dataset, versions: &'a [Version], which: &Which) -> Result<&'a Version> {
