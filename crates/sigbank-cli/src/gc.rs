@@ -21,6 +21,7 @@ use std::time::Duration;
 /// Of a Sedpack dataset, what can be listed yet is kept (see --unpublished): what killed fillers and workers finished, and whole shards that nothing names,
 /// as after an older dataset_info.json was put back; sigbank check --repair lists them. What lives is told by locks on a disk, and in a bucket by the age of
 /// what writers note there of every shard. What lies in other datasets below this one is theirs.
+/// JBOF data sets need no gc: the next process that writes puts right what killed ones left.
 ///
 /// While it deletes of a signal-dataset, sigbank/gc.json says so: publish, annotate, cp and sync wait for no one, but make what they take over of earlier runs young, look at
 /// everything once more where something was deleted meanwhile, and do not publish while that is going on. Where a run in a bucket was killed, another one

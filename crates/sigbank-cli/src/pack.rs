@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Count and list files that cannot be read instead of ending
     #[arg(long)]
     skip_bad: bool,
+    /// Take JBOF data sets as folders of files: the metadata of their items and arrays are lost
+    #[arg(long)]
+    as_files: bool,
     /// The kind of shard: fb, which is read fastest, or npz, which NumPy reads
     #[arg(long, value_name = "KIND", default_value = "fb", value_parser = ["fb", "npz"])]
     shard_file_type: String,
@@ -127,6 +130,7 @@ impl Args {
             by: by(&self.by)?,
             seed: self.seed,
             skip_bad: self.skip_bad,
+            as_files: self.as_files,
         })
     }
 }

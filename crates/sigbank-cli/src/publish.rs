@@ -66,13 +66,17 @@ pub(crate) struct Args {
     /// Count and list files that cannot be read instead of ending
     #[arg(long)]
     skip_bad: bool,
+    /// Take JBOF data sets as folders of files: the metadata of their items and arrays are lost
+    #[arg(long)]
+    as_files: bool,
     /// Publish as a further version of the signal-dataset at DEST
     #[arg(long, value_name = "NAME")]
     as_version: Option<String>,
     /// Let the version begin with the records of the newest one
     #[arg(long, requires = "as_version")]
     append: bool,
-    /// Put each dataset's name (of its folder, or the last part of its address) and a slash before its records' ids
+    /// Put the name of each folder of recordings or dataset (of an address the last part) and a slash before its records' ids; recordings of
+    /// several folders have that anyway
     #[arg(long)]
     prefix_ids: bool,
     /// Copy nothing: refer to the objects of the signal-datasets, which must stay where they are
@@ -111,6 +115,8 @@ impl Args {
             axes: self.axes.clone(),
             sample_rate: self.sample_rate,
             skip_bad: self.skip_bad,
+            as_files: self.as_files,
+            prefix_ids: self.prefix_ids,
         })
     }
 }
@@ -143,8 +149,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if are_datasets(folders, &args.storage.options())? {
         return datasets::run(args, folders, dest, &target, out);
     }
-    if args.prefix_ids || args.by_reference {
-        return Err(Error::invalid("--prefix-ids and --by-reference are for datasets, and these are recordings").into());
+    if args.by_reference {
+        return Err(Error::invalid("--by-reference is for datasets, and these are recordings").into());
     }
     let plan = plan_signal(folders, &args.options()?)?;
     let bar = ProgressBar::new(plan.bytes()).with_style(style("{bar:40} {bytes} of {total_bytes}, {msg} records, {eta} left"));

@@ -24,7 +24,8 @@ pub(crate) struct Args {
     /// where the new type cannot have it ZSTD, ZIP or GZIP]
     #[arg(long)]
     compression: Option<String>,
-    /// fb, npz or tfrec
+    /// fb, npz or tfrec, which holds int8, uint8, int32, int64, float16, float32, integers, text and bytes: datasets with other attributes,
+    /// such as float64, are refused
     #[arg(long, value_name = "TYPE")]
     shard_file_type: Option<String>,
     /// Most examples in a shard

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let shares: Vec<_> = report
         .shares
         .iter()
-        .map(|(name, asked, reached)| format!("{name} {} of {}", percent(*reached), percent(*asked)))
+        .map(|(name, asked, reached)| format!("{name} {} (asked: {})", percent(*reached), percent(*asked)))
         .collect();
     text::line(out, format_args!("shares: {}", shares.join(", ")))?;
     let groups: u64 = report.groups.iter().map(|(_, n)| n).sum();

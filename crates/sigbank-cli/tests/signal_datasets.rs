@@ -232,7 +232,8 @@ fn what_does_not_go_together_is_refused() {
         .refused(&["datasets and folders of recordings", "a is a dataset, and in/b is none"]);
     bench.run(&["publish", "a", "x", "--window", "10"]).refused(&["--window is for recordings"]);
     bench.run(&["publish", "a", "x", "--axes", "time"]).refused(&["whose records have theirs already"]);
-    bench.run(&["publish", "in/a", "x", "--prefix-ids"]).refused(&["--prefix-ids and --by-reference are for datasets"]);
+    bench.run(&["publish", "in/a", "x", "--by-reference"]).refused(&["--by-reference is for datasets"]);
+    bench.run(&["publish", "a", "x", "--as-files"]).refused(&["--as-files is for recordings"]);
     bench.run(&["publish", "a", "b"]).refused(&["exists", "--as-version NAME"]);
     bench.run(&["publish", "in/a", "b"]).refused(&["exists", "--as-version NAME"]);
     for usage in [["--by-reference", "--prefix-ids"].as_slice(), &["--append"], &["--as-version", "v", "--snapshot-id", "s"]] {

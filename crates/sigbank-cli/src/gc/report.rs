@@ -79,6 +79,12 @@ impl Garbage {
             None => connect(&args.dataset, &storage)?,
         };
         let layout = detect(&*store)?;
+        if layout == Some(Layout::Jbof) {
+            let what = "gc is for Sedpack datasets and signal-datasets, and this is a JBOF data set";
+            return Err(Error::unsupported(what).at(&args.dataset).remedy(
+                "there is nothing to do: JBOF puts right by itself what killed processes left, with the next one that writes",
+            ));
+        }
         let older_than = args.older_than.unwrap_or_default();
         if matches!(layout, None | Some(Layout::Sedpack)) {
             let of_sedpack: Arc<dyn Store> = match folder {

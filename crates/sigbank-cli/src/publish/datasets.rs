@@ -25,6 +25,7 @@ pub(super) fn run(
         (args.dtype.is_some(), "--dtype"),
         (args.sample_rate.is_some(), "--sample-rate"),
         (args.skip_bad, "--skip-bad"),
+        (args.as_files, "--as-files"),
     ];
     if let Some((_, option)) = given.iter().find(|(given, _)| *given) {
         return Err(Error::invalid(format!(

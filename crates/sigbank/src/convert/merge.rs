@@ -91,9 +91,17 @@ pub fn merge(
         }
         if let Some(difference) = difference(chosen.info().structure(), dataset.info().structure()) {
             let first = sources.get(metadata_from).map_or_else(String::new, |p| p.display().to_string());
-            return Err(Error::invalid(format!("it differs from {first}: {difference}"))
-                .at(path.display())
-                .remedy("give them one form first: sigbank recompress writes a dataset anew with another compression, kind of shard or checksums"));
+            let (difference, remedy) = match difference {
+                Difference::Attribute(text) => (
+                    text,
+                    "only datasets of the same attributes (names, dtypes and shapes, in one order) are merged: pack or write one of them anew",
+                ),
+                Difference::Form(text) => (
+                    text,
+                    "give them one form first: sigbank recompress writes a dataset anew with another compression, kind of shard or checksums",
+                ),
+            };
+            return Err(Error::invalid(format!("it differs from {first}: {difference}")).at(path.display()).remedy(remedy));
         }
     }
     let mut seen = Seen { options, first: HashMap::new(), same: 0 };
@@ -162,14 +170,22 @@ impl Seen<'_> {
     }
 }
 
-/// What two structures do not have in common, in words; none where shards of one are shards of the other.
-fn difference(a: &Structure, b: &Structure) -> Option<String> {
+/// What two structures do not have in common, in words.
+enum Difference {
+    /// What the records are.
+    Attribute(String),
+    /// How they are stored.
+    Form(String),
+}
+
+/// The first difference; none where shards of one are shards of the other.
+fn difference(a: &Structure, b: &Structure) -> Option<Difference> {
     let most = a.schema.fields.len().max(b.schema.fields.len());
     for place in 0..most {
         let (a, b) = (a.schema.fields.get(place), b.schema.fields.get(place));
         if a.map(|f| (&f.name, &f.ty)) != b.map(|f| (&f.name, &f.ty)) {
             let shown = |f: Option<&Field>| f.map_or("none".to_owned(), |f| format!("'{}' {}", f.name, f.ty));
-            return Some(format!("attribute {place} is {}, there it is {}", shown(b), shown(a)));
+            return Some(Difference::Attribute(format!("attribute {place} is {}, there it is {}", shown(b), shown(a))));
         }
     }
     let word = |text: &'static str| if text.is_empty() { "none" } else { text };
@@ -179,7 +195,7 @@ fn difference(a: &Structure, b: &Structure) -> Option<String> {
         ("compression", word(a.compression.as_str()).to_owned(), word(b.compression.as_str()).to_owned()),
         ("hash_checksum_algorithms", checksums(a), checksums(b)),
     ];
-    pairs.into_iter().find(|(_, a, b)| a != b).map(|(what, a, b)| format!("{what} is {b}, there it is {a}"))
+    pairs.into_iter().find(|(_, a, b)| a != b).map(|(what, a, b)| Difference::Form(format!("{what} is {b}, there it is {a}")))
 }
 
 /// The root that the new one is made like, with the highest version among the datasets: their shards are copied as they are.

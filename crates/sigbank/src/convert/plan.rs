@@ -4,6 +4,7 @@ use super::cast::{Cast, Channels};
 use super::import::Pattern;
 use super::recording::{self, Recording};
 use super::report::{PackReport, Skipped};
+use super::scan::refuse_data_sets;
 use super::shares::hash;
 use super::split::assign as by_groups;
 use super::{Candidate, Shares, Windows, scan};
@@ -52,6 +53,8 @@ pub struct PackOptions {
     /// Whether files that cannot be read are counted and listed instead of ending the run. They are then read twice:
     /// a file that fails in its middle must leave nothing behind.
     pub skip_bad: bool,
+    /// Whether JBOF data sets are packed as folders of files, without the metadata of their items and arrays; else they are refused.
+    pub as_files: bool,
 }
 
 /// One array of one file.
@@ -140,12 +143,15 @@ pub(super) fn count(cut: &Cut, rows: u64) -> u64 {
 ///
 /// # Errors
 /// `Invalid` lists the files that differ in what all records must share (dtype, channels, sample rate, length) with the
-/// choice that settles it, or says that nothing is there to pack; a file that cannot be read is named, unless
+/// choice that settles it, or says that nothing is there to pack; it names a JBOF data set, unless [`PackOptions::as_files`]; a file that cannot be read is named, unless
 /// [`PackOptions::skip_bad`].
 pub fn plan(folders: &[PathBuf], options: &PackOptions) -> Result<Plan> {
     if options.cut == Cut::Rows && options.channels != Channels::All {
         return Err(Error::invalid("the records are single rows, which have no channels")
             .remedy("leave --mono and --channel out, or cut windows instead"));
+    }
+    if !options.as_files {
+        refuse_data_sets(folders)?;
     }
     let found = scan(folders)?;
     let mut report = PackReport { litter: found.litter, others: found.others, ..Default::default() };

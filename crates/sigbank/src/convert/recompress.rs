@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::layout::Source;
 use crate::layout::sedpack::{Assembly, Info, ShardFileType};
 use crate::loader::Shuffle;
+use sigbank_format::record::tf_example::Codec;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +44,11 @@ impl RecompressOptions {
         let chosen = kind.filter(|(kind, _)| self.compression.is_none() && !kind.compressions().contains(&kept));
         let chosen = chosen.map(|(_, usual)| usual);
         structure.extend(chosen.map(|usual| ("compression".to_owned(), usual.into())));
-        Ok((info.with(None, Some(structure))?, chosen))
+        let info = info.with(None, Some(structure))?;
+        if info.structure().file_type == ShardFileType::TfRec {
+            Codec::new(&info.structure().schema)?.writable()?;
+        }
+        Ok((info, chosen))
     }
 }
 
@@ -82,11 +87,11 @@ pub fn recompress(
     let dest = dest.into();
     refuse_inside(dest.path(), &[source])?;
     let dataset = open(source, dest.options())?;
-    let (info, chosen_compression) = options.apply(&dataset.info())?;
+    let (info, chosen_compression) = options.apply(&dataset.info()).map_err(|e| e.at(dataset.location()))?;
     let source = Arc::new(Verifying::new(dataset)?);
     let splits = source.splits();
     let making = Making::begin(&dest, false)?;
-    let mut empty = Assembly::create_store(making.store()?, &info)?;
+    let mut empty = Assembly::create_store(making.store()?, &info).map_err(|e| e.at(source.location()))?;
     splits.iter().try_for_each(|split| empty.split(&split.name))?;
     let new = empty.finish()?;
     let mut writer = Rewriter::new(&new, options.threads);

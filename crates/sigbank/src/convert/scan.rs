@@ -1,6 +1,8 @@
 //! Which files of a folder are recordings, which are litter of an operating system, and which are neither.
 
 use crate::error::{Error, Result};
+use crate::layout::jbof;
+use crate::store::LocalStore;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +101,18 @@ pub(super) fn scan_for(endings: &[&str], folders: &[PathBuf]) -> Result<Found> {
     found.others.sort();
     found.bad.sort();
     Ok(found)
+}
+
+/// Refuses JBOF data sets: of their items only the files would be taken.
+pub(super) fn refuse_data_sets(folders: &[PathBuf]) -> Result<()> {
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        if jbof::is_data_set(&LocalStore::open(folder)?)? {
+            return Err(Error::invalid("this is a JBOF data set: packing its files would lose the metadata of its items")
+                .at(folder.display())
+                .remedy("to take its audio and arrays all the same, without their metadata: --as-files"));
+        }
+    }
+    Ok(())
 }
 
 fn walk(endings: &[&str], folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut Found) -> Result<()> {
@@ -250,6 +264,17 @@ mod tests {
         let bad: Vec<_> = found.bad.iter().map(|b| b.source.as_str()).collect();
         assert_eq!(bad, ["b/up", "gone.wav", "\u{fffd}.wav"]);
         assert!(found.bad.iter().all(|b| b.path.starts_with(dir.path()) && b.path.symlink_metadata().is_ok()));
+    }
+
+    #[test]
+    fn data_sets_of_jbof_are_told_from_folders_of_files() {
+        let dir = tree(&["speech/take/a.wav", "plain/_metadata.json", "plain/a.wav"]);
+        let folders = ["plain", "speech"].map(|name| dir.path().join(name)).to_vec();
+        assert_eq!(refuse_data_sets(&folders), Ok(()));
+        fs::write(dir.path().join("speech/_metadata.json"), r#"{"_itemformat": null}"#).unwrap();
+        let e = refuse_data_sets(&folders).unwrap_err();
+        assert!(e.code() == Code::Invalid && e.path().unwrap().ends_with("speech"), "{e}");
+        assert!(e.message().contains("JBOF") && e.remedy_text().unwrap().contains("--as-files"), "{e}");
     }
 
     #[test]

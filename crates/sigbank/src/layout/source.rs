@@ -287,9 +287,7 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// `Unsupported` where the layout has none; `NotFound` for an unknown field; `Invalid` where its values differ in more than their length.
     fn windows(&self, field: &str, len: u64, hop: u64) -> Result<Arc<dyn Source>> {
         let _ = (field, len, hop);
-        Err(Error::unsupported(format!("windows of a dataset of this layout ({})", self.layout()))
-            .at(self.location())
-            .remedy("cut recordings when they are packed: sigbank pack --window"))
+        Err(no_windows(self.layout()).at(self.location()))
     }
     /// As [`Source::windows`], of some records only: their numbers by split, ascending. The others need not fit. A layout that has windows has
     /// these too; by default it has none.
@@ -341,6 +339,24 @@ fn no_ids(layout: &str, location: &str) -> Error {
     Error::unsupported(format!("the records of this layout ({layout}) have no ids"))
         .at(location)
         .remedy("name a record by its split and its number in it")
+}
+
+fn no_windows(layout: &str) -> Error {
+    let (what, remedy) = match layout {
+        "sedpack" => (
+            "the examples of a Sedpack dataset are not cut into windows",
+            "cut recordings when they are packed: sigbank pack --window",
+        ),
+        "signal-dataset" => (
+            "the records of a signal-dataset are not cut into windows",
+            "cut recordings when they are published: sigbank publish --window",
+        ),
+        // Of the layout that has windows, these are.
+        _ => {
+            ("these are windows already, which are not cut into windows", "take windows of the dataset that these were taken of")
+        }
+    };
+    Error::unsupported(what).remedy(remedy)
 }
 
 /// A [`RowSink`] that keeps each value as bytes of its own, and as it is stored: for single records, not for speed.

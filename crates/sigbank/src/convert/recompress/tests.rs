@@ -92,6 +92,20 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn what_tfrec_cannot_hold_is_told_of_the_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    for (dtype, found) in [("float64", "float64"), ("float", "float64"), ("bool", "bool"), ("<f4", "'<f4'")] {
+        let described = json!({"saved_data_description": [{"name": "level", "dtype": dtype, "shape": [2]}]});
+        let source = make(dir.path(), "source", described, &[]);
+        let e = run(&source, &dir.path().join("dest"), to("GZIP", "tfrec")).unwrap_err();
+        assert_eq!((e.code(), e.path().unwrap()), (Code::Unsupported, source.to_str().unwrap()), "{e}");
+        assert!(e.message().contains("'level'") && e.message().contains(found) && e.to_string().contains("float32"), "{e}");
+        assert_eq!(names(dir.path()), ["source"]);
+        std::fs::remove_dir_all(source).unwrap();
+    }
+}
+
+#[test]
 fn recompressing_keeps_its_promises() {
     keeps_its_promises(|source, dest, progress| recompress(source, dest, &to("", "fb"), progress).map(|_| ()));
 }

@@ -172,7 +172,7 @@ pub fn plan_datasets(paths: &[PathBuf], options: &DatasetsOptions) -> Result<Dat
 }
 
 /// What comes before the ids of a dataset: the name of its folder, or the last part of its address.
-fn name(path: &Path) -> Result<String> {
+pub(super) fn name(path: &Path) -> Result<String> {
     let name = match address(path) {
         Some(_) => last_part(path),
         None => last_part(&path.canonicalize().map_err(|e| Error::from(e).at(path.display()))?),

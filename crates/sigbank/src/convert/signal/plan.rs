@@ -4,7 +4,7 @@ use super::sigmf::{ARCHIVE, DATA, META, SigMf};
 use crate::convert::cast::{Cast, Channels};
 use crate::convert::recording;
 use crate::convert::report::Skipped;
-use crate::convert::scan::{ENDINGS, scan_for};
+use crate::convert::scan::{ENDINGS, refuse_data_sets, scan_for};
 use crate::convert::to_signal::PublishReport;
 use crate::convert::{Candidate, Windows};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use sigbank_format::model::json::Json;
 use sigbank_format::model::{DType, Kind};
 use sigbank_format::record::signal::{Axis, Coordinate, FieldMetadata, RecordMetadata, ResourcePolicy, validate};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The one field.
@@ -34,6 +34,11 @@ pub struct SignalOptions {
     pub sample_rate: Option<f64>,
     /// Whether files that cannot be read are counted and listed instead of ending the run. They are then read twice.
     pub skip_bad: bool,
+    /// Whether JBOF data sets are published as folders of files, without the metadata of their items and arrays; else they are refused.
+    pub as_files: bool,
+    /// Whether the folder's name and a slash come before the ids (of a file that is given itself: the name of the folder that it is
+    /// in). Of several folders they have that anyway.
+    pub prefix_ids: bool,
 }
 
 /// Where samples come from.
@@ -197,7 +202,7 @@ impl SignalPlan {
 /// annotations of these samples.
 ///
 /// # Errors
-/// `Invalid` where nothing is there to publish or `axes` do not fit; what is no record of a signal-dataset and a file that cannot be read
+/// `Invalid` where nothing is there to publish or `axes` do not fit, and for a JBOF data set, unless [`SignalOptions::as_files`]; what is no record of a signal-dataset and a file that cannot be read
 /// are named, unless [`SignalOptions::skip_bad`].
 pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<SignalPlan> {
     let endings: Vec<&str> = ENDINGS.into_iter().chain([META, DATA, ARCHIVE]).collect();
@@ -205,6 +210,9 @@ pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<Signa
         return Err(Error::not_found("there is nothing here")
             .at(missing.display())
             .remedy("check the path of what is to be published"));
+    }
+    if !options.as_files {
+        refuse_data_sets(folders)?;
     }
     let found = scan_for(&endings, folders)?;
     let mut report = PublishReport { litter: found.litter, others: found.others, ..Default::default() };
@@ -265,6 +273,9 @@ pub fn plan_signal(folders: &[PathBuf], options: &SignalOptions) -> Result<Signa
         return Err(nothing(folders, &report));
     }
     name(&mut items);
+    if options.prefix_ids {
+        prefix(&mut items, &files, folders)?;
+    }
     report.no_rate = items.iter().filter(|item| item.rate.is_none()).count() as u64;
     let used: BTreeSet<usize> = items.iter().map(|item| item.file).collect();
     report.files = used.len() as u64;
@@ -429,6 +440,30 @@ fn name(items: &mut [Item]) {
     for (item, id) in items.iter_mut().zip(ids) {
         item.id = if clash { item.source.clone() } else { id };
     }
+}
+
+/// Puts the folder's name before ids that do not have it yet.
+fn prefix(items: &mut [Item], files: &[Candidate], folders: &[PathBuf]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for item in items {
+        let Some(file) = files.get(item.file) else { continue };
+        // What lies in one of several folders has the folder's name already.
+        let own = folders.contains(&file.path) && !file.source.contains('/');
+        let folder = match folders {
+            _ if own => Some(file.path.canonicalize().map_err(|e| Error::from(e).at(file.path.display()))?),
+            [folder] => Some(folder.join("x")),
+            _ => None,
+        };
+        if let Some(folder) = folder.as_deref().and_then(Path::parent) {
+            item.id = format!("{}/{}", super::datasets::name(folder)?, item.id);
+        }
+        if !seen.insert(item.id.clone()) {
+            return Err(Error::invalid(format!("two recordings would have the id '{}'", item.id))
+                .at(file.path.display())
+                .remedy("give the folder that holds both, or rename one"));
+        }
+    }
+    Ok(())
 }
 
 fn nothing(folders: &[PathBuf], report: &PublishReport) -> Error {

@@ -221,7 +221,10 @@ fn not_there(base: &Dataset, ids: impl Iterator<Item = Result<String>>) -> Resul
         if there.contains(&id) {
             return Err(Error::invalid(format!("the newest version holds a record '{id}' already"))
                 .at(base.location())
-                .remedy("append new records only, or publish without --append"));
+                .remedy(
+                    "append new records only, put the folder's name before the ids with --prefix-ids (of a folder of another name, where \
+                     it was used already), or publish without --append",
+                ));
         }
         mine.push(id);
     }

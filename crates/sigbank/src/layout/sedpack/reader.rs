@@ -5,12 +5,13 @@ mod npz;
 mod tfrec;
 
 use super::structure::{ShardFileType, Structure};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::layout::RowSink;
 use crate::store::{Opening, Store, StoreFile};
 use crate::uri::RelPath;
 use bytes::Bytes;
 use sigbank_format::FormatError;
+use sigbank_format::compress::Compression;
 use sigbank_format::container::Places;
 use sigbank_format::model::{FieldType, Schema};
 use sigbank_format::read_at::ReadAt;
@@ -27,6 +28,7 @@ const KEPT_OPEN: usize = 8;
 #[derive(Debug)]
 pub(super) struct Reader {
     schema: Schema,
+    compressed: bool,
     shards: Shards,
 }
 
@@ -44,7 +46,7 @@ impl Reader {
             ShardFileType::Npz => Shards::Npz(npz::Npz::new(structure)),
             ShardFileType::TfRec => Shards::TfRec(tfrec::TfRec::new(structure)?),
         };
-        Ok(Self { schema: structure.schema.clone(), shards })
+        Ok(Self { schema: structure.schema.clone(), compressed: structure.compression != Compression::None, shards })
     }
 
     pub(super) fn schema(&self) -> &Schema {
@@ -75,13 +77,21 @@ impl Reader {
 
     /// Reads `records` (ascending places in the shard) of `fields` into the places that `out` hands out.
     pub(super) fn read(&self, shard: Listed<'_>, records: &[u32], fields: &[usize], out: &mut dyn RowSink) -> Result<()> {
-        let (store, path) = (shard.store, shard.path);
+        let (store, path, count) = (shard.store, shard.path, shard.count);
         let done = match &self.shards {
             Shards::Fb(fb) => fb.read(shard, records, fields, out),
             Shards::Npz(npz) => npz.read(shard, records, fields, out),
             Shards::TfRec(tfrec) => tfrec.read(shard, records, fields, out),
         };
-        done.map_err(|e| e.at(store.locate(path)))
+        done.map_err(|e| {
+            let e = e.at(store.locate(path));
+            if e.code() != Code::Corrupt || !self.compressed || e.remedy_text().is_some() {
+                return e;
+            }
+            e.remedy(format!(
+                "the shard is compressed, so that this affects all its {count} examples; see what is damaged with sigbank check, and put back what is from a copy"
+            ))
+        })
     }
 
     /// Compares the number of records in a shard with `count`, and its values with what is declared, as far as that can be seen
