@@ -13,10 +13,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import jbof as jbof_reference
 import numpy as np
 import pytest
 import sedpack.io as reference
 
+import sigbank.jbof as jbof
 import sigbank.signal_dataset as sds
 
 PROGRAM = os.environ.get("SIGBANK_PROGRAM", str(Path(sys.executable).parent / "sigbank"))
@@ -51,7 +53,8 @@ def tree(folder: Path) -> dict[str, bytes]:
     """All but what is sigbank's own, unfinished files of killed copies among it."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = [path.relative_to(folder).as_posix() for path in files]
-    return {name: (folder / name).read_bytes() for name in names if not any(part.startswith(".sigbank") for part in name.split("/"))}
+    own = [name for name in names if any(part.startswith(".sigbank") or part == "__pycache__" for part in name.split("/"))]
+    return {name: (folder / name).read_bytes() for name in names if name not in own}
 
 
 def fill(path: Path, numbers: range, split: Any = "train") -> None:
@@ -194,3 +197,44 @@ def test_a_copy_within_itself_is_refused(tmp_path: Path, s3_server: dict[str, st
     done("cp", address, f"{address}-2", server=s3_server)
     said = run("cp", source, source / "copy")
     assert said.returncode == 1 and "one is within the other" in said.stderr, said.stderr
+
+
+def test_a_copy_of_jbof_follows_what_was_edited(tmp_path: Path, s3_server: dict[str, str]) -> None:
+    source, address, back = tmp_path / "source", address_in(s3_server), tmp_path / "back"
+    dataset = jbof.create_dataset(source, {"kind": "speech"})
+    for n in range(3):
+        item = dataset.add_item(f"i{n}", {"n": n})
+        item.add_array("s", np.full(100, n, dtype=np.int16), {"gain": n})
+    for places in [(source, address), (address, back)]:
+        done("cp", *places, server=s3_server)
+    assert tree(back) == tree(source)
+    signal_of = source / "i1" / "s.npy"
+    np.save(signal_of, np.arange(100, dtype=np.int16))
+    (source / "i2" / "_metadata.json").write_text('{"n": 22}')
+    dataset.delete_item("i0")
+    dataset.add_item("i3", {"n": 3}).add_array("s", np.full(7, 3, dtype=np.int16), {})
+    refused = run("cp", source, address, server=s3_server)
+    assert refused.returncode == 1 and "sigbank sync" in refused.stderr
+    for places in [(source, address), (address, back)]:
+        said = done("sync", *places, server=s3_server)
+        assert (said["replaced"], said["objects"], said["deleted"]) == (2, 5, 0), said
+        # The bucket still has what the folder has.
+        assert said["kept"] == (["i0/_metadata.json", "i0/s.json", "i0/s.npy"] if places[0] == source else [])
+    assert "i0/s.npy" in tree(back)
+    said_in_words = run("sync", source, address, server=s3_server).stdout
+    assert "kept: i0/s.npy" in said_in_words and "--delete" in said_in_words
+    for places in [(source, address), (address, back)]:
+        todo = done("sync", *places, "--delete", "--dry-run", server=s3_server)
+        said = done("sync", *places, "--delete", server=s3_server)
+        assert (todo["delete"], said["deleted"]) == (["i0/_metadata.json", "i0/s.json", "i0/s.npy"], 3)
+    assert tree(back) == tree(source)
+    copied = jbof_reference.DataSet(back)
+    found = {item.name: (item.metadata["n"], np.array(item.s).tolist()) for item in copied.all_items()}
+    assert found == {"i1": (1, list(range(100))), "i2": (22, [2] * 100), "i3": (3, [3] * 7)}
+
+
+def test_delete_is_for_jbof_only(tmp_path: Path) -> None:
+    source = sedpack_in(tmp_path / "source")
+    said = run("sync", source, tmp_path / "copy", "--delete")
+    assert said.returncode == 1 and "JBOF" in said.stderr
+    assert not (tmp_path / "copy").exists()
