@@ -377,3 +377,16 @@ def test_a_local_view_reaches_its_bucket_by_the_settings_given(
     monkeypatch.setenv("SIGNAL_DATASET_MOUNT_ROOTS", str(tmp_path))
     assert ids(ours.open(here, storage_options=settings)) == numbered(2, 0)
     assert not ours.open(here, storage_options=settings).object_store.supports_compare_and_swap
+
+
+def test_a_dataset_tells_its_stores_and_the_package_its_version_as_the_reference(tmp_path: Path) -> None:
+    for m in [m for m in (reference, ours) if m is not None]:
+        root = str(tmp_path / m.__name__)
+        shard = m.write_shard([iq(m, 0)], root, work_id="w")
+        m.publish(root, [shard], dataset_id="d", snapshot_id="s", expected_work_ids=["w"])
+        dataset = m.open(root)
+        assert type(dataset.shard_store).__name__ == "ArrayRecordShardStore"
+        assert type(dataset.object_store).__name__ == "LocalObjectStore"
+        given = m.storage.ArrayRecordShardStore()
+        assert m.open(root, shard_store=given).shard_store is given
+        assert m.resolve_version() == "0.4.0" and "resolve_version" in dir(m)

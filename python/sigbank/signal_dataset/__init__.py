@@ -22,6 +22,16 @@ from .record.model import AnnotationRecord, AnnotationStatus, PublishedShard
 __version__ = "0.4.0"
 """The version of the `signal-dataset` package whose interface this is."""
 
+
+def resolve_version() -> str:
+    """`__version__`, as a call.
+
+    >>> resolve_version()
+    '0.4.0'
+    """
+    return __version__
+
+
 __all__ = [
     "AnnotationCatalog",
     "AnnotationOptions",
@@ -58,6 +68,7 @@ __all__ = [
     "publish",
     "publish_annotations",
     "record",
+    "resolve_version",
     "storage",
     "validate",
     "versions",

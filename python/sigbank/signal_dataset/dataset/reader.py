@@ -20,6 +20,7 @@ from .._roots import (
 from ..annotation.catalog import AnnotationCatalog, AnnotationSet
 from ..policy import AccessMode, CachePolicy, StorageOptions
 from ..record.model import Json, Record, RecordMetadata
+from ..storage.shards import ArrayRecordShardStore
 from .instructions import ReadInstruction
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Dataset(Sequence[Record]):
     def storage_options(self) -> StorageOptions:
         """How it was opened."""
         return self._options or StorageOptions()
+
+    @property
+    def shard_store(self) -> ShardStore:
+        """What its shards are read with: the store that was given, or that of ArrayRecord files."""
+        return self._shard_store or ArrayRecordShardStore()
 
     @property
     def root_digest(self) -> str:
