@@ -46,7 +46,11 @@ impl RecompressOptions {
         structure.extend(chosen.map(|usual| ("compression".to_owned(), usual.into())));
         let info = info.with(None, Some(structure))?;
         if info.structure().file_type == ShardFileType::TfRec {
-            Codec::new(&info.structure().schema)?.writable()?;
+            let codec = Codec::new(&info.structure().schema).and_then(|codec| codec.writable());
+            codec.map_err(|e| {
+                Error::from(e)
+                    .remedy("tfrec holds int8, uint8, int32, int64, float16, float32, integers, text and bytes: choose fb or npz")
+            })?;
         }
         Ok((info, chosen))
     }

@@ -270,7 +270,7 @@ mod tests {
     fn data_sets_of_jbof_are_told_from_folders_of_files() {
         let dir = tree(&["speech/take/a.wav", "plain/_metadata.json", "plain/a.wav"]);
         let folders = ["plain", "speech"].map(|name| dir.path().join(name)).to_vec();
-        assert_eq!(refuse_data_sets(&folders), Ok(()));
+        refuse_data_sets(&folders).unwrap();
         fs::write(dir.path().join("speech/_metadata.json"), r#"{"_itemformat": null}"#).unwrap();
         let e = refuse_data_sets(&folders).unwrap_err();
         assert!(e.code() == Code::Invalid && e.path().unwrap().ends_with("speech"), "{e}");
