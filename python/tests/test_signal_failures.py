@@ -15,8 +15,18 @@ ROOT = "s3://bucket/a"
 BOTH: list[ModuleType] = [m for m in (reference, ours) if m is not None]
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is tried again is at once: how long is waited is tested elsewhere."""
+    monkeypatch.setattr("sigbank.signal_dataset._roots.RetryPolicy", lambda **_: soon(ours))
+
+
+def soon(m: ModuleType) -> Any:
+    return m.RetryPolicy(attempts=2, base_seconds=0.001, max_seconds=0.001)
+
+
 def published(m: ModuleType, objects: Any, shards: Any) -> Any:
-    how = {"object_store": objects, "shard_store": shards}
+    how = {"object_store": objects, "shard_store": shards, "retry": soon(m)}
     shard = m.write_shard([iq(m, i) for i in range(3)], ROOT, work_id="w", **how)
     return m.publish(ROOT, [shard], dataset_id="d", snapshot_id="s", expected_work_ids=["w"], **how)
 
@@ -32,7 +42,7 @@ def outcome(m: ModuleType, where: str, failure: Exception) -> Exception:
     with pytest.raises(Exception) as raised:
         if where in ("create", "create_file"):
             setattr(type(objects), where, failing)
-            m.write_shard([iq(m, 0)], ROOT, work_id="w", object_store=objects, shard_store=shards)
+            m.write_shard([iq(m, 0)], ROOT, work_id="w", object_store=objects, shard_store=shards, retry=soon(m))
             published(m, objects, shards)
         elif where == "write":
             type(shards).write = failing

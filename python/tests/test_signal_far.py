@@ -181,3 +181,25 @@ def test_annotations(tmp_path: Path) -> None:
     assert [row["values"] for row in table] == [{}, {"snr": 1.5, "n": {"k": [1]}}, {"snr": 2.5, "n": {"k": [2]}}]
     with pytest.raises(FileNotFoundError, match="no annotation set 'other'.*there are quality"):
         opened.annotations("other")
+
+
+def test_who_may_not_list_reads_checks_and_copies_nevertheless(
+    s3_server: dict[str, str], s3_proxy: Control, tmp_path: Path
+) -> None:
+    """Without that permission S3 says of a missing object that it must not be read; what need not be there is none then."""
+    root, settings = _dataset(s3_server, 3), {"endpoint": s3_proxy.endpoint, **KEYS}
+    lists = {"fault": "status", "status": 403, "code": "AccessDenied", "path": r"list-type"}
+    missing = {"fault": "status", "status": 403, "code": "AccessDenied"} | {
+        "path": r"/(annotations/|sigbank/|\.sigbank/|dataset_info\.json|_metadata\.json|version\.json)"
+    }
+    program = os.environ.get("SIGBANK_PROGRAM", PROGRAM)
+    for arguments in (["info", root], ["check", root], ["cp", root, str(tmp_path / "copy")]):
+        option = "--src-option" if arguments[0] == "cp" else "--storage-option"
+        words = [part for key, value in settings.items() for part in (option, f"{key}={value}")]
+        s3_proxy.set(lists, missing)
+        said = subprocess.run([program, *arguments, *words], capture_output=True, text=True, timeout=120)
+        assert said.returncode == 0 and s3_proxy.hits()[1], (arguments, said.stderr)
+        assert ("not permitted" in said.stdout) == (arguments[0] == "check"), said.stdout
+    assert len(ours.open(str(tmp_path / "copy"))) == 6
+    dataset = ours.open(root, storage_options=settings)
+    assert [record.id for record in dataset] == [f"r{i}" for i in range(6)] and not list(dataset.annotations)

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use sigbank::layout::sedpack::{Dataset, OpenOptions, RepairKind, RepairOptions, RepairPlan};
 use sigbank::layout::signal_dataset::{Uncommitted, Which, uncommitted};
 use sigbank::layout::{Layout, Source, detect, jbof, sedpack, signal_dataset};
-use sigbank::store::{connect, local_path};
+use sigbank::store::{Store, connect, exists, local_path};
+use sigbank::uri::RelPath;
 use sigbank::{Code, Error};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 
 /// Verify a dataset: every checksum from the root down, and that each shard holds what its list says
 ///
@@ -84,6 +86,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         Some(dataset) => uncommitted(dataset.store(), dataset.options())?,
         None => Vec::new(),
     };
+    let unseen = match (source.layout(), connect_far(args)?) {
+        ("signal-dataset", Some(store)) => {
+            exists(&*store, &RelPath::parse("annotations/catalog.json")?).is_err_and(|e| e.code() == Code::Storage)
+        }
+        _ => false,
+    };
     // What was published, and is hidden now.
     let ok = !lost.iter().any(Uncommitted::can_be_put_back);
     let root = verified.root.map_or_else(|| source.root_digest(), Ok)?;
@@ -105,8 +113,20 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let said = if ok { "ok" } else { "whole, but not all of it is found" };
         writeln!(out, "{said}: {shards}, {records}{further}, {} verified; root {root}{what}", text::bytes(verified.bytes))?;
         crate::uncommitted::print(&lost, &args.dataset, out)?;
+        if unseen {
+            writeln!(
+                out,
+                "note: annotations and further versions were not looked at where reading is not permitted (who may not list is told so of \
+                 what is not there, too): check with the permission to list"
+            )?;
+        }
     }
     if ok { Ok(()) } else { Err(Failure::Todo) }
+}
+
+/// The store of an address.
+fn connect_far(args: &Args) -> Result<Option<Arc<dyn Store>>, Error> {
+    local_path(&args.dataset).is_none().then(|| connect(&args.dataset, &args.version.storage())).transpose()
 }
 
 pub(crate) fn dry_run(args: &Args) -> String {

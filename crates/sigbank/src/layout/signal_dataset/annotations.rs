@@ -441,7 +441,7 @@ fn catalog(dataset: &Dataset) -> Result<(Option<crate::store::Version>, Option<S
     let mut before = None;
     loop {
         let (bytes, version) = match store.get_versioned(&path) {
-            Err(e) if e.code() == Code::NotFound => return Ok((None, None, Revision::default())),
+            Err(e) if super::objects::absent(&e) => return Ok((None, None, Revision::default())),
             pointer => pointer?,
         };
         let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;

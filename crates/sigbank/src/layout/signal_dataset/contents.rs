@@ -3,7 +3,7 @@
 use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Page, Place, Reference, Root, Snapshot};
-use super::objects::{Objects, document};
+use super::objects::{Objects, absent, document};
 use super::uncommitted::copy_path;
 use super::versions::{self, Version, ahead, no_gap};
 use super::{Options, ROOT, annotations};
@@ -99,7 +99,7 @@ fn catalog(store: &dyn Store, number: u64, limits: &Limits) -> Result<Option<(By
     let path = annotations::catalog_path(number)?;
     loop {
         let pointer = match document(store, &path, limits) {
-            Err(e) if e.code() == Code::NotFound => return Ok(None),
+            Err(e) if absent(&e) => return Ok(None),
             bytes => bytes?,
         };
         let Some(revision) = annotations::current_revision(store, number, limits)? else { continue };

@@ -183,6 +183,19 @@ pub(super) fn document(store: &dyn Store, path: &RelPath, limits: &Limits) -> Re
     })
 }
 
+/// Whether an error means, of what need not be there, that it is not: who may not list is told of a missing object that it must not be read.
+pub(super) fn absent(e: &Error) -> bool {
+    e.code() == Code::NotFound || (e.code() == Code::Storage && e.to_string().contains("reading is not permitted"))
+}
+
+/// Whether an object that need not be there is there.
+pub(super) fn there(store: &dyn Store, path: &RelPath) -> Result<bool> {
+    match crate::store::exists(store, path) {
+        Err(e) if absent(&e) => Ok(false),
+        found => found,
+    }
+}
+
 fn gone_object(e: Error) -> Error {
     match e.code() {
         Code::NotFound => {

@@ -6,7 +6,7 @@
 
 use super::dataset::Dataset;
 use super::documents::{Page, Place, Snapshot};
-use super::objects::{Objects, create, document};
+use super::objects::{Objects, absent, create, document};
 use super::versions::{self, Version};
 use super::{Options, annotations};
 use crate::error::{Code, Error, Result};
@@ -105,7 +105,7 @@ pub(super) fn same_copy(dataset: &Dataset) -> Result<u64> {
     let (store, limits) = (&**dataset.store(), &dataset.options().control);
     let copy = copy_path(version.snapshot.path.as_str())?;
     let bytes = match document(store, &copy, limits) {
-        Err(e) if e.code() == Code::NotFound => return Ok(0),
+        Err(e) if absent(&e) => return Ok(0),
         bytes => bytes?,
     };
     if bytes == document(store, &versions::path(version.number)?, limits)? {
@@ -126,7 +126,7 @@ pub fn uncommitted(store: &Arc<dyn Store>, options: &Options) -> Result<Vec<Unco
     let limits = &options.control;
     let listed = |folder: &str| list_names(&**store, folder);
     let (snapshots, documents) = match (listed("snapshots"), listed("sigbank/versions")) {
-        (Err(e), _) | (_, Err(e)) if e.code() == Code::Unsupported => return Ok(Vec::new()),
+        (Err(e), _) | (_, Err(e)) if e.code() == Code::Unsupported || absent(&e) => return Ok(Vec::new()),
         (snapshots, documents) => (snapshots?, documents?),
     };
     let mut named: HashSet<String> = HashSet::new();

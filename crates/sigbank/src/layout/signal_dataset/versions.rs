@@ -20,11 +20,11 @@ pub use publish::{VersionPublication, publish_version};
 use super::dataset::Dataset;
 use super::digest::Digest;
 use super::documents::{Reference, Root};
-use super::objects::document;
+use super::objects::{document, there};
 use super::{Elsewhere, Options};
 use crate::error::{Code, Error, Result};
 use crate::layout::Source;
-use crate::store::{StorageOptions, Store, connect, exists, local_path};
+use crate::store::{StorageOptions, Store, connect, local_path};
 use crate::uri::RelPath;
 use sigbank_format::model::json::Json;
 use std::fmt;
@@ -144,11 +144,11 @@ const AHEAD: u64 = 8;
 /// Which of the next numbers behind `newest` have a document. Asked for in one go where a request takes its time.
 pub(super) fn ahead(store: &dyn Store, newest: u64) -> Result<Vec<u64>> {
     let numbers: Vec<u64> = (1..=AHEAD).filter_map(|n| newest.checked_add(n)).collect();
-    let there = |number: u64| Ok::<_, Error>(exists(store, &path(number)?)?.then_some(number));
+    let look = |number: u64| Ok::<_, Error>(there(store, &path(number)?)?.then_some(number));
     let found: Vec<Result<Option<u64>>> = match store.capabilities().round_trip {
-        0 => numbers.into_iter().map(there).collect(),
+        0 => numbers.into_iter().map(look).collect(),
         _ => std::thread::scope(|scope| {
-            let asked: Vec<_> = numbers.into_iter().map(|number| scope.spawn(move || there(number))).collect();
+            let asked: Vec<_> = numbers.into_iter().map(|number| scope.spawn(move || look(number))).collect();
             let ended = |_| Err(Error::storage("a thread that looked for versions ended early"));
             asked.into_iter().map(|thread| thread.join().unwrap_or_else(ended)).collect()
         }),
@@ -158,11 +158,11 @@ pub(super) fn ahead(store: &dyn Store, newest: u64) -> Result<Vec<u64>> {
 
 /// Refuses a dataset with a document not far behind a number that has none: to go on would hide it, or name another version so.
 pub(super) fn no_gap(store: &dyn Store, newest: u64) -> Result<()> {
-    let there = ahead(store, newest)?;
-    let Some(&last) = there.last() else { return Ok(()) };
-    for number in (newest + 1..last).filter(|number| !there.contains(number)) {
+    let known = ahead(store, newest)?;
+    let Some(&last) = known.last() else { return Ok(()) };
+    for number in (newest + 1..last).filter(|number| !known.contains(number)) {
         // Others publish meanwhile, one behind the other.
-        if !exists(store, &path(number)?)? {
+        if !there(store, &path(number)?)? {
             return Err(gap(store, number, last));
         }
     }
@@ -297,14 +297,14 @@ impl Dataset {
 
     /// Looks at about twice the logarithm of the number.
     fn newest_number(&self) -> Result<u64> {
-        let there = |number: u64| exists(&**self.store(), &path(number)?);
+        let look = |number: u64| there(&**self.store(), &path(number)?);
         let (mut low, mut high) = (0u64, 1u64);
-        while there(high)? {
+        while look(high)? {
             (low, high) = (high, high.saturating_mul(2));
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if there(middle)? { low = middle } else { high = middle }
+            if look(middle)? { low = middle } else { high = middle }
         }
         // A look at a disk costs next to nothing.
         if self.store().capabilities().round_trip == 0 {

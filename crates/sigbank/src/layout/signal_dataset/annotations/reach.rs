@@ -1,10 +1,10 @@
 //! What annotation documents name, for [`gc`](super::super::gc).
 
 use super::super::documents::Reference;
-use super::super::objects::{Objects, document};
+use super::super::objects::{Objects, absent, document};
 use super::documents::{Pointer, SetRoot};
 use super::{AnnotationShard, Place, catalog_path, identifier};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::uri::RelPath;
 use sigbank_format::model::json::Limits;
@@ -19,7 +19,7 @@ pub(in super::super) fn is_identifier(name: &str) -> bool {
 pub(in super::super) fn current_revision(store: &dyn Store, number: u64, limits: &Limits) -> Result<Option<RelPath>> {
     let path = catalog_path(number)?;
     let bytes = match document(store, &path, limits) {
-        Err(e) if e.code() == Code::NotFound => return Ok(None),
+        Err(e) if absent(&e) => return Ok(None),
         bytes => bytes?,
     };
     let pointer = Pointer::parse(&bytes, limits).map_err(|e| Error::from(e).at(store.locate(&path)))?;
