@@ -165,6 +165,22 @@ def test_ogg_of_many_frames_and_of_high_rates(item: Any) -> None:
             item.add_array("y", np.zeros(1000), None, "ogg", rate)
 
 
+def test_what_ogg_changes_is_told_unless_it_is_wanted(item: Any) -> None:
+    """The reference says nothing; wav and flac round floats by less than their step."""
+    noise = np.random.default_rng(3).uniform(-0.5, 0.5, 20_000)
+    with pytest.warns(UserWarning, match=r"'x': Vorbis keeps samples about .* changed, by up to .*wav, flac or npy, or say lossy=True") as told:
+        added = item.add_array("x", noise, None, "ogg", 8000)
+    changes = np.abs(np.asarray(added) - noise)
+    assert f"{(changes >= 2**-15).sum()} changed, by up to {changes.max():.3e}".replace("e-0", "e-") in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(item.add_array("y", noise, None, "ogg", 8000, lossy=True), added)
+        item.add_array("z", np.zeros(3000), None, "ogg", 8000)
+        for fileformat in ["wav", "flac"]:
+            close = item.add_array(fileformat, noise, None, fileformat, 8000)
+            assert 0 < np.abs(np.asarray(close) - noise).max() < 2**-15
+
+
 @pytest.mark.parametrize("fileformat", ["wav", "flac", "ogg"])
 def test_truncated_audio_is_an_error(item: Any, fileformat: str) -> None:
     """A11, A17."""

@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
 #[test]
 fn what_tfrec_cannot_hold_is_told_of_the_dataset() {
     let dir = tempfile::tempdir().unwrap();
-    for (dtype, found) in [("float64", "float64"), ("float", "float64"), ("bool", "bool"), ("<f4", "'<f4'")] {
+    for (dtype, found) in [("float64", "float64"), ("float", "float64"), ("bool", "bool")] {
         let described = json!({"saved_data_description": [{"name": "level", "dtype": dtype, "shape": [2]}]});
         let source = make(dir.path(), "source", described, &[]);
         let e = run(&source, &dir.path().join("dest"), to("GZIP", "tfrec")).unwrap_err();
