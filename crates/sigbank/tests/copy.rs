@@ -32,7 +32,7 @@ fn sync(from: &Shared, to: &Shared) -> Result<CopyReport> {
 
 #[test]
 fn what_is_named_is_copied_and_nothing_else_or_listed() {
-    for (from, records, orphans) in [(sedpack(), 15, 1), (signal(), 18, 3)] {
+    for (from, records, orphans) in [(sedpack(), 15, 1), (signal(), 18, 2)] {
         let reading = FaultStore::new(Arc::new(Far::new(from.clone())));
         let (to, writing) = (memory(), FaultStore::new(Arc::new(Far::new(memory()))));
         let report = cp(&(Arc::new(reading.clone()) as Shared), &to).unwrap();
@@ -164,7 +164,8 @@ fn when_the_root_appears_everything_is_there() {
 #[test]
 fn damage_is_not_copied() {
     for from in [sedpack(), signal()] {
-        for object in contents(&from).unwrap().objects {
+        // What is made anew from the document that it is a copy of, is not read.
+        for object in contents(&from).unwrap().objects.into_iter().filter(|object| object.bytes.is_none()) {
             let whole = from.get(&object.path).unwrap();
             let mut damaged = whole.to_vec();
             damaged[whole.len() / 2] ^= 1;
