@@ -23,10 +23,16 @@ pub(super) fn adopt(dataset: &Dataset, revision: &mut Revision, name: &str, set:
     let Some((found, _)) = whole_annotations(objects, limits, number, &revisions, &|path| exists(store, path))? else {
         return Ok(());
     };
-    if sources_of(objects, &found.document, limits)?.iter().any(|id| id != dataset.snapshot_id()) {
+    let read = || Ok((sources_of(objects, &found.document, limits)?, named_sets(store, &found.document, limits)?));
+    let (sources, sets) = match read() {
+        // A gc deletes it.
+        Err(e) if Error::code(&e) == Code::NotFound => return Ok(()),
+        read => read?,
+    };
+    if sources.iter().any(|id| id != dataset.snapshot_id()) {
         return Ok(());
     }
-    for (other, there) in named_sets(store, &found.document, limits)? {
+    for (other, there) in sets {
         let there = SetRef(there);
         if other == name && there != *set {
             return Err(Error::already_exists(format!(
