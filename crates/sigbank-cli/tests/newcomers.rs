@@ -17,10 +17,10 @@ fn done(said: Said) -> Said {
 
 /// A JBOF data set with one item, as another program may leave it.
 fn speech(bench: &Bench) {
-    bench.write("speech/take/_metadata.json", br#"{"speaker": 7}"#.to_vec());
+    bench.write("speech/take/_metadata.json", br#"{"speaker": 7}"#);
     bench.write("speech/take/voice.wav", wav(&samples(1, 500), 1, 8000));
-    bench.write("speech/take/voice.json", br#"{"_filename": "voice.wav"}"#.to_vec());
-    bench.write("speech/_metadata.json", br#"{"_itemformat": null}"#.to_vec());
+    bench.write("speech/take/voice.json", br#"{"_filename": "voice.wav"}"#);
+    bench.write("speech/_metadata.json", br#"{"_itemformat": null}"#);
 }
 
 #[test]
