@@ -99,7 +99,8 @@ impl Pull {
             return Ok(());
         }
         let text = format!(
-            "{}: {}. From position {position} on batches have the form that fits all records (lists where values differ in shape or are              missing). To have all batches alike, look at dataset.schema before the first one",
+            "{}: {}. From position {position} on batches have the form that fits all records (lists where values differ in shape or are \
+             missing). To have all batches alike, look at dataset.schema before the first one",
             stray.path().unwrap_or_default(),
             stray.message()
         );
