@@ -139,7 +139,7 @@ def test_tables_are_not_taken_for_something_else_silently(tmp_path: Path) -> Non
     for text, more in [("path;snr;room\na.wav;3;x, y\n", []), ("path\tsnr\troom\na.wav\t3\tx, y\n", []), ("path|snr|room\na.wav|3|x, y\n", ["--delimiter", "|"])]:
         found, warned = import_with(text, *more)
         assert (found[0], warned) == ({"snr": 3, "room": "x, y"}, "")
-    table.write_text("path,samplerate\nb.wav,44100\n")
+    table.write_text("path,samplerate\na.wav,8000\nb.wav,44100\n")
     message = run(*args, fails=True)
     assert "in/b.wav: 'samplerate' is 44100 by its path or the table, and 8000 in its header" in message
     report = told(*args, "--skip-bad")
